@@ -1,0 +1,92 @@
+package topology
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Kind says what runs in a node.
+type Kind string
+
+// Node kinds of a topology file.
+const (
+	KindFEP    Kind = "fep"    // a fabric end point
+	KindSwitch Kind = "switch" // a software switch
+	KindHost   Kind = "host"   // plain Linux; takes no part in virtual time
+)
+
+// Plan is a topology worked out to the last address: plain data, the same from run to run, from which a lab is
+// built. Everything in it is derived from the topology file alone.
+type Plan struct {
+	Name        string        `json:"name"`
+	Nodes       []Node        `json:"nodes"` // fixed order: switches tier by tier from the top, then hosts; index = node id
+	Links       []Link        `json:"links"`
+	Convergence time.Duration `json:"convergenceNs"` // how long the fabric needs to route around a failure; <0 = never
+	BaseRTT     time.Duration `json:"baseRttNs"`     // longest idle RTT between two end points: one full packet out, one ACK back
+	BDP         int64         `json:"bdpBytes"`      // host link rate × BaseRTT: the plane BDP
+	PayloadMTU  int           `json:"payloadMtu"`    // SES payload bytes per packet, 1024, 2048, 4096 or 8192
+}
+
+// Node is one container of the lab.
+type Node struct {
+	ID      int           `json:"id"`
+	Name    string        `json:"name"`
+	Kind    Kind          `json:"kind"`
+	Tier    int           `json:"tier"`             // 0 = end point, 1 = leaf/edge, 2 = spine/agg, 3 = core
+	Ports   []Port        `json:"ports"`            // eth1 is Ports[0]
+	Addr4   netip.Addr    `json:"addr4"`            // fabric address; switches have one too (for ICMP and traces)
+	Addr6   netip.Addr    `json:"addr6"`
+	Latency time.Duration `json:"latencyNs"`        // constant pipeline latency of the node (switch.latency; 0 for end points)
+	Seed    uint64        `json:"seed"`             // hash seed of a switch, derived from its name unless set
+	Image   string        `json:"image,omitempty"`  // host nodes on docker
+	Command []string      `json:"command,omitempty"`
+	Switch  *SwitchConfig `json:"switch,omitempty"`
+	FEP     *FEPConfig    `json:"fep,omitempty"`
+}
+
+// Port is one end of a link.
+type Port struct {
+	Name    string        `json:"name"` // eth1, eth2, …
+	MAC     [6]byte       `json:"mac"`
+	Link    int           `json:"link"`     // index into Plan.Links
+	Peer    int           `json:"peer"`     // node id at the other end
+	PeerIdx int           `json:"peerPort"` // index into that node's Ports
+	Rate    int64         `json:"rateBps"`  // bits per second
+	Delay   time.Duration `json:"delayNs"`  // propagation
+	MTU     int           `json:"mtu"`      // IP bytes
+	Queue   int64         `json:"queueBytes"`
+}
+
+// Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.
+type Link struct {
+	ID    int           `json:"id"`
+	Name  string        `json:"name"`
+	A     End           `json:"a"`
+	B     End           `json:"b"`
+	Rate  int64         `json:"rateBps"`
+	Delay time.Duration `json:"delayNs"`
+	MTU   int           `json:"mtu"`
+}
+
+// End names a port.
+type End struct {
+	Node int `json:"node"`
+	Port int `json:"port"` // index into Node.Ports
+}
+
+// SwitchConfig is what a topology file may say of a switch.
+type SwitchConfig struct {
+	Hash string `json:"hash"` // ECMP hash: mix | crc32
+}
+
+// FEPConfig is what a topology file may say of an end point.
+type FEPConfig struct {
+	LB     string `json:"lb"`          // spray (an EV per packet) | fixed (an EV per PDC)
+	Window int64  `json:"windowBytes"` // fixed congestion window; auto = one BDP
+}
+
+// Route is one ECMP entry of a switch: packets to Prefix leave by one of Ports (indices into Node.Ports).
+type Route struct {
+	Prefix netip.Prefix `json:"prefix"`
+	Ports  []int        `json:"ports"`
+}
