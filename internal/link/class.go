@@ -1,0 +1,34 @@
+package link
+
+import "encoding/binary"
+
+// isData says whether a frame is a UET RUD, ROD or RUDI request over UDP, the packets that carry an operation.
+func isData(b []byte) bool {
+	const eth, udp, port = 14, 17, 4793
+	if len(b) < eth+20 {
+		return false
+	}
+	var l4 int
+	switch binary.BigEndian.Uint16(b[12:]) {
+	case 0x0800:
+		l4 = eth + int(b[eth]&15)*4
+		if b[eth+9] != udp {
+			return false
+		}
+	case 0x86DD:
+		l4 = eth + 40
+		if b[eth+6] != udp {
+			return false
+		}
+	default:
+		return false
+	}
+	if len(b) < l4+9 || binary.BigEndian.Uint16(b[l4+2:]) != port {
+		return false
+	}
+	switch b[l4+8] >> 3 { // PDS type
+	case 2, 3, 4, 6, 13, 14:
+		return true
+	}
+	return false
+}

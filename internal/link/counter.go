@@ -1,0 +1,56 @@
+package link
+
+// Counter numbers a port's counters; Counters holds one value for each.
+type Counter int
+
+// The counters of a port. Drop counters count frames; each is a reason of its own, so that nothing is lost silently.
+const (
+	TxFrames    Counter = iota // frames whose serialization began
+	TxBytes                    // their bytes, Ethernet header to payload
+	RxFrames                   // frames that arrived and were accepted
+	RxBytes                    // their bytes
+	RxData                     // of them, UET data requests with payload
+	QueueBytes                 // gauge: bytes that wait in the egress queue now
+	QueuePeak                  // gauge: the most that ever waited since the run began
+	DropQueue                  // egress queue full
+	DropDown                   // the link is down
+	DropBlack                  // blackhole impairment
+	DropLoss                   // loss impairment
+	DropFCS                    // frame check sequence wrong
+	DropTrailer                // no valid link trailer on a lab link
+	DropWindow                 // due time outside the sane window
+	DropTTL                    // TTL or hop limit used up
+	DropNoRoute                // no route to the destination
+	DropPacket                 // packet malformed or of a kind that the node does not handle
+	DropKernel                 // the kernel refused the frame (ENOBUFS, ENETDOWN, …)
+	DropRing                   // the receive ring or socket overflowed
+	Late                       // frames that arrived after their node had passed their due time
+	NumCounters
+)
+
+// Counters are a port's counters, indexed by Counter.
+type Counters [NumCounters]uint64
+
+var counterNames = [NumCounters]string{
+	"tx_frames", "tx_bytes", "rx_frames", "rx_bytes", "rx_data_frames", "queue_bytes", "queue_peak_bytes",
+	"drop_queue_full", "drop_link_down", "drop_blackhole", "drop_loss", "drop_fcs", "drop_trailer", "drop_due_window",
+	"drop_ttl", "drop_no_route", "drop_bad_packet", "drop_kernel", "drop_ring", "late",
+}
+
+// String is the counter's name in tables and metrics.
+func (c Counter) String() string { return counterNames[c] }
+
+// IsDrop says whether the counter counts lost frames.
+func (c Counter) IsDrop() bool { return c >= DropQueue && c <= DropRing }
+
+// IsGauge says whether the value can fall.
+func (c Counter) IsGauge() bool { return c == QueueBytes || c == QueuePeak }
+
+// Drops sums the drop counters.
+func (c *Counters) Drops() uint64 {
+	var n uint64
+	for i := DropQueue; i <= DropRing; i++ {
+		n += c[i]
+	}
+	return n
+}

@@ -1,0 +1,98 @@
+// Package link is the port model that end points and switches share: frames and their pool, the egress queue, the
+// serializer that stamps due times, impairments and counters. It knows no socket and no clock; frames leave through
+// an interface, so the same port serves a real veth and the simulator.
+package link
+
+import "github.com/uetlab/uetlab/internal/vt"
+
+// Frame is one Ethernet frame without link trailer and FCS. It has one owner at a time: whoever is handed a frame
+// passes it on or gives it back to its Pool.
+type Frame struct {
+	B    []byte  // the frame; its capacity leaves room for the trailer
+	Due  vt.Time // when its last bit reaches the receiving end
+	pool *Pool
+	next *Frame
+	used bool
+}
+
+// Room is what a pool keeps behind the longest frame for the link trailer.
+const Room = 24
+
+// Pool hands out frames of one capacity and takes them back. It is not for concurrent use. Its memory grows to the
+// largest number of frames that were out at once, and is used last in, first out.
+type Pool struct {
+	size int
+	free *Frame
+	out  int
+}
+
+// NewPool makes a pool for Ethernet frames of up to max bytes.
+func NewPool(max int) *Pool { return &Pool{size: max} }
+
+// MaxFrame is the longest frame, in bytes, that fits.
+func (p *Pool) MaxFrame() int { return p.size }
+
+// Out is the number of frames in use.
+func (p *Pool) Out() int { return p.out }
+
+const chunk = 32
+
+// Get takes an empty frame.
+func (p *Pool) Get() *Frame {
+	if p.free == nil {
+		slot := (p.size + Room + 63) &^ 63
+		mem := make([]byte, chunk*slot)
+		frames := make([]Frame, chunk)
+		for i := range frames {
+			frames[i] = Frame{B: mem[i*slot : i*slot : (i+1)*slot], pool: p, next: p.free}
+			p.free = &frames[i]
+		}
+	}
+	f := p.free
+	p.free, f.next = f.next, nil
+	f.B, f.Due, f.used = f.B[:0], 0, true
+	p.out++
+	return f
+}
+
+// Release gives the frame back. Releasing twice is a bug and panics.
+func (f *Frame) Release() {
+	if !f.used {
+		panic("link: frame released twice")
+	}
+	p := f.pool
+	f.used = false
+	f.next, p.free = p.free, f
+	p.out--
+}
+
+// fifo is an intrusive queue of frames.
+type fifo struct {
+	head, tail *Frame
+	n          int
+}
+
+func (q *fifo) push(f *Frame) {
+	f.next = nil
+	if q.tail == nil {
+		q.head = f
+	} else {
+		q.tail.next = f
+	}
+	q.tail = f
+	q.n++
+}
+
+func (q *fifo) pop() *Frame {
+	f := q.head
+	if f == nil {
+		return nil
+	}
+	q.head = f.next
+	if q.head == nil {
+		q.tail = nil
+	}
+	f.next = nil
+	q.n--
+	return f
+}
