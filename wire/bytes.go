@@ -1,0 +1,44 @@
+package wire
+
+import "encoding/binary"
+
+func u16(b []byte, off int) uint16 { return binary.BigEndian.Uint16(b[off:]) }
+func u32(b []byte, off int) uint32 { return binary.BigEndian.Uint32(b[off:]) }
+func u64(b []byte, off int) uint64 { return binary.BigEndian.Uint64(b[off:]) }
+
+func put16(b []byte, off int, v uint16) { binary.BigEndian.PutUint16(b[off:], v) }
+func put32(b []byte, off int, v uint32) { binary.BigEndian.PutUint32(b[off:], v) }
+func put64(b []byte, off int, v uint64) { binary.BigEndian.PutUint64(b[off:], v) }
+
+// u24 reads the low 24 bits of the 32-bit word one byte before off; every 24-bit field of UET has a byte before it.
+func u24(b []byte, off int) uint32 { return u32(b, off-1) & 0xFFFFFF }
+
+// put24 writes 24 bits and leaves the byte before them alone.
+func put24(b []byte, off int, v uint32) {
+	b[off], b[off+1], b[off+2] = byte(v>>16), byte(v>>8), byte(v)
+}
+
+func put12(b []byte, off int, v uint16) {
+	b[off] = b[off]&0xF0 | byte(v>>8)&0x0F
+	b[off+1] = byte(v)
+}
+
+// grow extends b by n zeroed bytes and returns the whole and the new part.
+func grow(b []byte, n int) (whole, part []byte) {
+	l := len(b)
+	if cap(b)-l >= n {
+		whole = b[:l+n]
+	} else {
+		whole = append(b, make([]byte, n)...)
+	}
+	part = whole[l : l+n : l+n]
+	clear(part)
+	return whole, part
+}
+
+func bit(v bool, mask uint8) uint8 {
+	if v {
+		return mask
+	}
+	return 0
+}
