@@ -1,0 +1,132 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+)
+
+// RunRequest asks for a workload on the lab's end points.
+type RunRequest struct {
+	Workload   string  `json:"workload"`
+	Sizes      []int64 `json:"sizes"`               // bytes per sender, one run each
+	Ranks      []int   `json:"ranks,omitempty"`     // ids of end points in host order (0 = host0), rank 0 first
+	RankCount  int     `json:"rankCount,omitempty"` // the first so many end points, where Ranks is empty; 0 = all
+	Iterations int     `json:"iterations"`
+	Check      bool    `json:"check"` // compare the data element by element
+	Seed       uint64  `json:"seed"`
+	Warm       bool    `json:"warm"`           // keep PDCs and state from before
+	Algo       string  `json:"algo,omitempty"` // schedule of a collective; empty = the workload's own choice
+	Op         string  `json:"op,omitempty"`   // reduction; empty = sum
+}
+
+// Types of RunEvent.
+const (
+	RunProgress = "progress"
+	RunResult   = "result"
+	RunError    = "error" // the last line
+)
+
+// RunProgressInfo says how far a run is.
+type RunProgressInfo struct {
+	DoneBytes  int64 `json:"doneBytes"`
+	TotalBytes int64 `json:"totalBytes"`
+	VirtualNs  int64 `json:"virtualNs"` // since the start of the run
+	SizeBytes  int64 `json:"sizeBytes"` // of the sweep, the size that runs
+	Iteration  int   `json:"iteration"` // from 1
+}
+
+// RunEvent is one line of a run's stream.
+type RunEvent struct {
+	Type     string           `json:"type"`
+	Progress *RunProgressInfo `json:"progress,omitempty"`
+	// Result is a workload.Result, one per size, encoded by the daemon.
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *Error          `json:"error,omitempty"`
+}
+
+// Sides of a capture.
+const (
+	SideBoth = ""
+	SideA    = "A" // only what end A receives
+	SideB    = "B" // only what end B receives
+)
+
+// Formats of a capture.
+const (
+	FormatPcapng = "pcapng"
+	FormatText   = "text" // one line a packet
+)
+
+// CaptureRequest asks for the frames of a link.
+type CaptureRequest struct {
+	Link   string
+	Side   string // SideBoth, SideA or SideB
+	Filter string // pcap filter expression
+	Count  int    // stop after so many packets; 0 = until the client goes
+	Wall   bool   // stamp with wall time in place of due
+	Format string // FormatPcapng or FormatText
+}
+
+// Query gives the request as URL query.
+func (c CaptureRequest) Query() url.Values {
+	q := url.Values{"link": {c.Link}, "format": {c.Format}}
+	if c.Side != SideBoth {
+		q.Set("side", c.Side)
+	}
+	if c.Filter != "" {
+		q.Set("filter", c.Filter)
+	}
+	if c.Count > 0 {
+		q.Set("count", strconv.Itoa(c.Count))
+	}
+	if c.Wall {
+		q.Set("wall", "1")
+	}
+	return q
+}
+
+// ParseCapture reads a CaptureRequest from a URL query. Its error is an *Error with CodeUsage.
+func ParseCapture(q url.Values) (CaptureRequest, error) {
+	c := CaptureRequest{Link: q.Get("link"), Side: q.Get("side"), Filter: q.Get("filter"), Format: q.Get("format")}
+	if c.Link == "" {
+		return c, Errorf(CodeUsage, "capture: no link named").WithHint("give one with link=NAME")
+	}
+	if c.Side != SideBoth && c.Side != SideA && c.Side != SideB {
+		return c, badValue("side", c.Side, "A or B")
+	}
+	if c.Format == "" {
+		c.Format = FormatPcapng
+	}
+	if c.Format != FormatPcapng && c.Format != FormatText {
+		return c, badValue("format", c.Format, "pcapng or text")
+	}
+	var err error
+	if c.Wall, err = flag(q, "wall"); err != nil {
+		return c, err
+	}
+	if s := q.Get("count"); s != "" {
+		if c.Count, err = strconv.Atoi(s); err != nil || c.Count < 0 {
+			return c, badValue("count", s, "a number of packets")
+		}
+	}
+	return c, nil
+}
+
+// flag reads a boolean of a query; absent is false.
+func flag(q url.Values, key string) (bool, error) {
+	s := q.Get(key)
+	if s == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, badValue(key, s, "1 or 0")
+	}
+	return v, nil
+}
+
+func badValue(key, value, want string) *Error {
+	return &Error{Code: CodeUsage, Message: fmt.Sprintf("%s (%s): not known", key, value), Hint: "give " + want}
+}
