@@ -13,16 +13,6 @@ func put64(b []byte, off int, v uint64) { binary.BigEndian.PutUint64(b[off:], v)
 // u24 reads the low 24 bits of the 32-bit word one byte before off; every 24-bit field of UET has a byte before it.
 func u24(b []byte, off int) uint32 { return u32(b, off-1) & 0xFFFFFF }
 
-// put24 writes 24 bits and leaves the byte before them alone.
-func put24(b []byte, off int, v uint32) {
-	b[off], b[off+1], b[off+2] = byte(v>>16), byte(v>>8), byte(v)
-}
-
-func put12(b []byte, off int, v uint16) {
-	b[off] = b[off]&0xF0 | byte(v>>8)&0x0F
-	b[off+1] = byte(v)
-}
-
 // grow extends b by n zeroed bytes and returns the whole and the new part.
 func grow(b []byte, n int) (whole, part []byte) {
 	l := len(b)

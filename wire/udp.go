@@ -8,7 +8,6 @@ type UDP []byte
 var (
 	errUDPShort    = &FieldError{"UDP", "length", "shorter than 8 bytes"}
 	errUDPLen      = &FieldError{"UDP", "length", "below 8"}
-	errUDPMissing  = &FieldError{"UDP", "length", "beyond the IP packet, which is not trimmed"}
 	errEntropyLen  = &FieldError{"entropy", "length", "shorter than 4 bytes"}
 	errEtherNotIP  = &FieldError{"Ethernet", "type", "is neither IPv4 nor IPv6"}
 	errFragment    = &FieldError{"IPv4", "fragment", "UET is never fragmented"}
