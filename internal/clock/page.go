@@ -1,0 +1,225 @@
+// Package clock is the memory through which the nodes of a lab agree on virtual time. Every node writes one page that
+// all others may read: how far it has come, and how many frames it has sent and taken on each port. The lab daemon writes
+// the clock page: how far time may go. Nobody ever waits for a writer, so a dead process blocks no reader.
+package clock
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/vt"
+)
+
+// Limits of the page layout.
+const (
+	MaxPorts    = 64
+	MaxNodes    = 4096
+	MaxFEP      = 64 // counters of an end point
+	nodeMagic   = 0x55454c4e00000001
+	clockMagic  = 0x55454c4300000001
+	nodeFileLen = 64 << 10
+	clockLen    = 64 << 10
+)
+
+// State says what a node is doing.
+type State uint64
+
+// Node states.
+const (
+	Starting State = iota
+	Ready          // ports are up, the node takes part in virtual time
+	Failed         // it met something that makes results worthless; Fault says what
+)
+
+// Fault says why a node's results are worthless.
+type Fault uint64
+
+// Faults.
+const (
+	FaultNone Fault = iota
+	FaultRing       // the kernel dropped frames in front of the receive ring
+	FaultSend       // the kernel refused frames
+	FaultLost       // frames that a neighbour has sent never came
+	FaultLate       // a frame came after its time
+)
+
+func (f Fault) String() string {
+	return [...]string{"none", "receive ring overflowed", "kernel refused a frame", "frames lost between nodes", "late frame"}[f]
+}
+
+// NodePage is a node's page in shared memory. Only the node writes it.
+type NodePage struct {
+	magic   uint64
+	Seq     atomic.Uint64 // odd during a sweep; two equal even readings frame a consistent view
+	Horizon atomic.Int64  // all events up to here are handled and their frames are written
+	Next    atomic.Int64  // the next event that waits, vt.Never if none
+	Ack     atomic.Uint64 // the last clock segment that the node has obeyed
+	State   atomic.Uint64
+	Fault   atomic.Uint64
+	Sweeps  atomic.Uint64 // sweeps of the loop that handled something
+	Frames  atomic.Uint64 // frames taken in this run
+	Late    atomic.Uint64 // of them, too late
+	Worst   atomic.Int64  // worst lateness, virtual ns
+	Done    atomic.Int64  // bytes of the run that are done on this node
+	Total   atomic.Int64  // bytes of the run on this node
+	Sent    [MaxPorts]atomic.Uint64
+	Taken   [MaxPorts]atomic.Uint64
+	Ports   [MaxPorts][link.NumCounters]atomic.Uint64
+	FEP     [MaxFEP]atomic.Uint64
+}
+
+// Segment is one setting of the clock. Nodes read the newest as a whole.
+type Segment struct {
+	Seq   uint64
+	Limit vt.Time // no event beyond is handled
+	Jump  vt.Time // nothing happens anywhere before this: horizons may leap to it
+	Flags uint64
+	K     uint64 // wall ns per virtual ns at least, in 1/1000; 0 = no cap
+	Wall0 int64  // the cap's anchor: CLOCK_MONOTONIC ns …
+	Virt0 vt.Time
+}
+
+// Flags of a segment.
+const (
+	Real = 1 << iota // k = 1, no agreement
+	Rest             // nodes may sleep once they have reached the limit
+)
+
+// ClockPage is the lab daemon's page.
+type ClockPage struct {
+	magic uint64
+	index atomic.Uint64
+	seg   [2]Segment
+	Bell  [MaxNodes]atomic.Uint32 // rung when a control message waits for the node
+	dead  [MaxNodes / 64]atomic.Uint64
+}
+
+// Read returns the newest segment; ok is false when the daemon changed it twice meanwhile (the caller keeps the old one).
+func (c *ClockPage) Read() (s Segment, ok bool) {
+	i := c.index.Load()
+	s = c.seg[i&1]
+	return s, c.index.Load() == i
+}
+
+// Write publishes a segment under the next sequence number, which it returns.
+func (c *ClockPage) Write(s Segment) uint64 {
+	i := c.index.Load() + 1
+	s.Seq = i
+	c.seg[i&1] = s
+	c.index.Store(i)
+	return i
+}
+
+// Dead says whether a node has been released from the agreement.
+func (c *ClockPage) Dead(node int) bool {
+	return c.dead[node/64].Load()&(1<<(node%64)) != 0
+}
+
+// SetDead releases a node from the agreement, or takes it back.
+func (c *ClockPage) SetDead(node int, dead bool) {
+	w, bit := &c.dead[node/64], uint64(1)<<(node%64)
+	if dead {
+		w.Or(bit)
+	} else {
+		w.And(^bit)
+	}
+}
+
+// NodeFile and ClockFile name the pages in the directory pages/ of a lab.
+func NodeFile(dir string, id int) string { return filepath.Join(dir, "pages", fmt.Sprint(id)) }
+
+// ClockFile names the clock page.
+func ClockFile(dir string) string { return filepath.Join(dir, "pages", "clock") }
+
+// Create makes the files of a lab's pages: one a node, and the clock's, which it returns mapped.
+func Create(dir string, nodes int) (*ClockPage, error) {
+	if nodes > MaxNodes {
+		return nil, fmt.Errorf("%d nodes: a lab has at most %d", nodes, MaxNodes)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "pages"), 0o700); err != nil {
+		return nil, err
+	}
+	for i := 0; i < nodes; i++ {
+		if err := makeFile(NodeFile(dir, i), nodeFileLen); err != nil {
+			return nil, err
+		}
+	}
+	if err := makeFile(ClockFile(dir), clockLen); err != nil {
+		return nil, err
+	}
+	p, err := mapFile(ClockFile(dir), clockLen, true)
+	if err != nil {
+		return nil, err
+	}
+	c := (*ClockPage)(p)
+	c.magic = clockMagic
+	c.Write(Segment{Flags: Rest})
+	return c, nil
+}
+
+func makeFile(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Truncate(size)
+}
+
+func mapFile(path string, size int, write bool) (unsafe.Pointer, error) {
+	flags, prot := os.O_RDONLY, unix.PROT_READ
+	if write {
+		flags, prot = os.O_RDWR, unix.PROT_READ|unix.PROT_WRITE
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || st.Size() < int64(size) {
+		return nil, fmt.Errorf("%s: not a page of this version", path)
+	}
+	b, err := unix.Mmap(int(f.Fd()), 0, size, prot, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	return unsafe.Pointer(unsafe.SliceData(b)), nil
+}
+
+// OpenClock maps the clock page for reading, or for writing by the daemon that adopts a lab.
+func OpenClock(dir string, write bool) (*ClockPage, error) {
+	p, err := mapFile(ClockFile(dir), clockLen, write)
+	if err != nil {
+		return nil, err
+	}
+	c := (*ClockPage)(p)
+	if c.magic != clockMagic {
+		return nil, fmt.Errorf("%s: not a clock page of this version", ClockFile(dir))
+	}
+	return c, nil
+}
+
+// OpenNode maps a node's page: for writing by the node itself, for reading by all others.
+func OpenNode(dir string, id int, write bool) (*NodePage, error) {
+	p, err := mapFile(NodeFile(dir, id), nodeFileLen, write)
+	if err != nil {
+		return nil, err
+	}
+	n := (*NodePage)(p)
+	if write {
+		n.magic = nodeMagic
+	}
+	return n, nil
+}
+
+func init() {
+	if unsafe.Sizeof(NodePage{}) > nodeFileLen || unsafe.Sizeof(ClockPage{}) > clockLen {
+		panic("clock: page layout outgrew its file")
+	}
+}

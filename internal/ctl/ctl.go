@@ -1,0 +1,255 @@
+// Package ctl has the messages between the lab daemon and its nodes, and their SEQPACKET connection. The node dials; one
+// JSON message is one packet; descriptors travel beside it. Nodes read between sweeps of their loop, so a message is
+// handled while virtual time stands still for that node.
+package ctl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/workload"
+)
+
+// Hello is a node's first message; with it come its network namespace's descriptor.
+type Hello struct {
+	Lab  string `json:"lab"`
+	Node string `json:"node"`
+	ID   int    `json:"id"`
+	Pid  int    `json:"pid"` // in the node's own PID namespace
+}
+
+// PortPeer is what a node must know of a port's other end.
+type PortPeer struct {
+	MAC     [6]byte       `json:"mac"`
+	Latency time.Duration `json:"latencyNs"`
+	Lab     bool          `json:"lab"` // a lab node that speaks the trailer
+}
+
+// Config tells a node what it is.
+type Config struct {
+	Node       topology.Node   `json:"node"`
+	Peers      []PortPeer      `json:"peers"`
+	LabSeed    uint64          `json:"labSeed"`
+	PayloadMTU int             `json:"payloadMtu"`
+	Real       bool            `json:"real"` // --time real
+	Start      vt.Time         `json:"start"`
+	Gateway    *Neighbour      `json:"gateway,omitempty"` // host nodes
+	Locals     []Neighbour     `json:"locals,omitempty"`  // switches: end points right behind a port, for plain hosts' neighbours
+	Groups     []topology.Route `json:"-"`
+}
+
+// Neighbour is an address with its MAC.
+type Neighbour struct {
+	Addr4 string  `json:"addr4"`
+	Addr6 string  `json:"addr6"`
+	MAC   [6]byte `json:"mac"`
+}
+
+// Run is a node's part in a run.
+type Run struct {
+	At    vt.Time       `json:"at"` // t0
+	Seed  uint64        `json:"seed"`
+	Warm  bool          `json:"warm,omitempty"`
+	Spec  workload.Spec `json:"spec"`
+	Rank  int           `json:"rank"`  // -1: only a node of the fabric
+	Addrs []string      `json:"addrs"` // fabric address of every rank
+}
+
+// Change is a scheduled change at one virtual time.
+type Change struct {
+	At     vt.Time      `json:"at"`
+	Port   int          `json:"port"`
+	Impair *link.Impair `json:"impair,omitempty"` // the port's sending side
+	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
+	Routes []RouteGroup `json:"routes,omitempty"` // replaces all routes of a switch
+}
+
+// RouteGroup is a set of prefixes that share their ports.
+type RouteGroup struct {
+	Ports    []int    `json:"ports"`
+	Prefixes []string `json:"prefixes"`
+}
+
+// Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
+type Message struct {
+	ID      uint64   `json:"id"`
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, carrier, rewire, wake, stop
+	Config  *Config  `json:"config,omitempty"`
+	Run     *Run     `json:"run,omitempty"`
+	Changes []Change `json:"changes,omitempty"`
+	Port    int      `json:"port,omitempty"`
+	Up      bool     `json:"up,omitempty"`
+}
+
+// Reply is what a node sends: the answer to message ID, or, with ID 0, a result or an event.
+type Reply struct {
+	ID     uint64               `json:"id,omitempty"`
+	Error  string               `json:"error,omitempty"`
+	Hello  *Hello               `json:"hello,omitempty"`
+	Result *workload.RankResult `json:"result,omitempty"`
+	Event  string               `json:"event,omitempty"`
+	Data   json.RawMessage      `json:"data,omitempty"`
+}
+
+const maxMessage = 4 << 20
+
+// Conn is one end of the connection. Send and Recv may be used by one goroutine each.
+type Conn struct {
+	fd  int
+	buf []byte
+}
+
+// NewConn wraps a connected SEQPACKET descriptor and takes it over.
+func NewConn(fd int) *Conn {
+	for _, opt := range []int{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF} {
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt, maxMessage) == nil {
+			break
+		}
+	}
+	return &Conn{fd: fd, buf: make([]byte, 64<<10)}
+}
+
+// Dial connects to the lab socket.
+func Dial(path string) (*Conn, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("connect %s: %w", path, err)
+	}
+	return NewConn(fd), nil
+}
+
+// FD is the descriptor, for poll.
+func (c *Conn) FD() int { return c.fd }
+
+// Close closes the connection.
+func (c *Conn) Close() error { return unix.Close(c.fd) }
+
+// Shutdown wakes a blocked Recv with io.EOF.
+func (c *Conn) Shutdown() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
+
+// Send sends one message with descriptors beside it.
+func (c *Conn) Send(v any, files ...*os.File) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var oob []byte
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		oob = unix.UnixRights(fds...)
+	}
+	for {
+		_, err := unix.SendmsgN(c.fd, b, oob, nil, unix.MSG_NOSIGNAL)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EMSGSIZE):
+			return fmt.Errorf("message of %d bytes is larger than the socket takes: %w", len(b), err)
+		default:
+			return err
+		}
+	}
+}
+
+// ErrAgain says that no message waits (only with wait false).
+var ErrAgain = errors.New("no message")
+
+// Recv reads one message into v. The files that came beside it are the caller's.
+func (c *Conn) Recv(v any, wait bool) ([]*os.File, error) {
+	flags := unix.MSG_CMSG_CLOEXEC
+	if !wait {
+		flags |= unix.MSG_DONTWAIT
+	}
+	n, err := c.size(flags)
+	if err != nil {
+		return nil, err
+	}
+	if n > len(c.buf) {
+		c.buf = make([]byte, n)
+	}
+	oob := make([]byte, unix.CmsgSpace(8*4))
+	n, oobn, _, _, err := unix.Recvmsg(c.fd, c.buf, oob, flags)
+	if err != nil {
+		return nil, recvErr(err)
+	}
+	files, err := rights(oob[:oobn])
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	if err := json.Unmarshal(c.buf[:n], v); err != nil {
+		for _, f := range files {
+			f.Close()
+		}
+		return nil, fmt.Errorf("lab socket: %w", err)
+	}
+	return files, nil
+}
+
+// size waits for a message and tells its length without taking it.
+func (c *Conn) size(flags int) (int, error) {
+	for {
+		n, _, _, _, err := unix.Recvmsg(c.fd, c.buf[:1], nil, flags|unix.MSG_PEEK|unix.MSG_TRUNC)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return 0, recvErr(err)
+		}
+		if n == 0 {
+			return 0, io.EOF
+		}
+		if n > maxMessage {
+			return 0, fmt.Errorf("lab socket: message of %d bytes is too long", n)
+		}
+		return n, nil
+	}
+}
+
+func recvErr(err error) error {
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return ErrAgain
+	case errors.Is(err, unix.ECONNRESET):
+		return io.EOF
+	}
+	return err
+}
+
+func rights(oob []byte) ([]*os.File, error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	for _, m := range msgs {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "passed"))
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,199 @@
+// Package pktio moves frames between a node and its veth ports: one AF_PACKET socket, bound to no interface, serves all
+// ports, with a TPACKET_V2 receive ring and sendmmsg(2) for whole batches. It owns no goroutine and allocates nothing
+// after Open; it is not for concurrent use.
+package pktio
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	batch     = 64
+	hdrLen    = 32 // struct tpacket2_hdr, and where struct sockaddr_ll follows
+	blockSize = 128 << 10
+)
+
+type mmsghdr struct {
+	hdr unix.Msghdr
+	n   uint32
+	_   uint32
+}
+
+// Socket is the packet socket of one network namespace.
+type Socket struct {
+	fd     int
+	ring   []byte
+	frame  int // bytes a slot
+	perBlk int
+	slots  int
+	next   int
+	ports  []int32 // interface index of each port
+	byIf   map[int32]int
+	drops  uint64
+
+	n    int // frames queued for sending
+	msgs [batch]mmsghdr
+	iov  [batch]unix.Iovec
+	addr [batch]unix.RawSockaddrLinklayer
+	port [batch]int
+}
+
+// Open makes the socket for the interfaces of this namespace named in ports, with a ring of at least slots frames of up
+// to maxFrame bytes. It needs CAP_NET_RAW in the namespace.
+func Open(ports []string, maxFrame, slots int) (*Socket, error) {
+	s := &Socket{byIf: map[int32]int{}}
+	for i, name := range ports {
+		ifi, err := net.InterfaceByName(name)
+		if err != nil {
+			return nil, fmt.Errorf("port %s: %w", name, err)
+		}
+		s.ports = append(s.ports, int32(ifi.Index))
+		s.byIf[int32(ifi.Index)] = i
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("packet socket: %w", err)
+	}
+	s.fd = fd
+	if err := s.setup(maxFrame, slots); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Socket) setup(maxFrame, slots int) error {
+	opt := func(name string, err error) error {
+		if err != nil {
+			return fmt.Errorf("packet socket: %s: %w", name, err)
+		}
+		return nil
+	}
+	// packet(7): the version must be set before the ring; PACKET_IGNORE_OUTGOING keeps our own frames out of it, and
+	// PACKET_QDISC_BYPASS skips a queue that veth does not have.
+	s.frame = (hdrLen + 20 + 16 + 64 + maxFrame + 63) &^ 63
+	s.perBlk = blockSize / s.frame
+	if s.perBlk == 0 {
+		return fmt.Errorf("packet socket: frames of %d bytes do not fit a ring block", maxFrame)
+	}
+	blocks := (slots + s.perBlk - 1) / s.perBlk
+	s.slots = blocks * s.perBlk
+	req := unix.TpacketReq{Block_size: blockSize, Block_nr: uint32(blocks), Frame_size: uint32(s.frame), Frame_nr: uint32(s.slots)}
+	err := errors.Join(
+		opt("PACKET_VERSION", unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2)),
+		opt("PACKET_IGNORE_OUTGOING", unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)),
+		opt("PACKET_QDISC_BYPASS", unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1)),
+		opt("PACKET_RX_RING", unix.SetsockoptTpacketReq(s.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &req)),
+	)
+	if err != nil {
+		return err
+	}
+	s.ring, err = unix.Mmap(s.fd, 0, blocks*blockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return opt("map the ring", err)
+	}
+	if err := unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL)}); err != nil {
+		return opt("bind", err)
+	}
+	for i := range s.msgs {
+		s.addr[i] = unix.RawSockaddrLinklayer{Family: unix.AF_PACKET, Halen: 6}
+		m := &s.msgs[i].hdr
+		m.Name = (*byte)(unsafe.Pointer(&s.addr[i]))
+		m.Namelen = unix.SizeofSockaddrLinklayer
+		m.Iov = &s.iov[i]
+		m.SetIovlen(1)
+	}
+	return nil
+}
+
+func htons(v uint16) uint16 { return v<<8 | v>>8 }
+
+// FD is the socket's descriptor, for poll.
+func (s *Socket) FD() int { return s.fd }
+
+func (s *Socket) slot(i int) []byte {
+	off := i/s.perBlk*blockSize + i%s.perBlk*s.frame
+	return s.ring[off : off+s.frame]
+}
+
+// Next returns the oldest received frame and its port; the bytes are the ring's and last until Release. ok is false when
+// the ring is empty. Frames of interfaces that are no port, and cut ones, are skipped.
+func (s *Socket) Next() (port int, b []byte, ok bool) {
+	for {
+		h := s.slot(s.next)
+		status := (*uint32)(unsafe.Pointer(&h[0]))
+		if atomic.LoadUint32(status)&unix.TP_STATUS_USER == 0 {
+			return 0, nil, false
+		}
+		n := *(*uint32)(unsafe.Pointer(&h[4]))
+		snap := *(*uint32)(unsafe.Pointer(&h[8]))
+		mac := *(*uint16)(unsafe.Pointer(&h[12]))
+		p, known := s.byIf[*(*int32)(unsafe.Pointer(&h[hdrLen+4]))]
+		if known && n == snap {
+			return p, h[mac : uint32(mac)+snap], true
+		}
+		if known {
+			s.drops++
+		}
+		s.Release()
+	}
+}
+
+// Release gives the slot of the last Next back to the kernel.
+func (s *Socket) Release() {
+	h := s.slot(s.next)
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&h[0])), unix.TP_STATUS_KERNEL)
+	if s.next++; s.next == s.slots {
+		s.next = 0
+	}
+}
+
+// Queue adds a frame to the batch; its bytes must stay as they are until Flush. It says whether the batch is full.
+func (s *Socket) Queue(port int, b []byte) (full bool) {
+	i := s.n
+	s.iov[i].Base = unsafe.SliceData(b)
+	s.iov[i].SetLen(len(b))
+	s.addr[i].Ifindex = s.ports[port]
+	s.port[i] = port
+	s.n++
+	return s.n == batch
+}
+
+// Flush sends the batch in order and tells failed for each frame that the kernel refused.
+func (s *Socket) Flush(failed func(port int, err error)) {
+	for i := 0; i < s.n; {
+		n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[i])), uintptr(s.n-i), 0, 0, 0)
+		switch {
+		case e == unix.EINTR || e == unix.EAGAIN:
+		case e != 0:
+			failed(s.port[i], e)
+			i++
+		default:
+			i += int(n)
+		}
+	}
+	s.n = 0
+}
+
+// Drops is how many frames the kernel could not place in the ring since Open.
+func (s *Socket) Drops() uint64 {
+	if st, err := unix.GetsockoptTpacketStats(s.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+		s.drops += uint64(st.Drops) // reading resets the kernel's count
+	}
+	return s.drops
+}
+
+// Close frees the ring and the socket.
+func (s *Socket) Close() error {
+	if s.ring != nil {
+		_ = unix.Munmap(s.ring)
+		s.ring = nil
+	}
+	return unix.Close(s.fd)
+}
