@@ -1,3 +1,6 @@
+// Package topology reads topology files and generated names, checks them, and works them out into a Plan: the nodes,
+// links, addresses and routes of a lab, down to the last byte of queue. It starts nothing, touches no network
+// and reads no clock; the same file gives the same plan on every machine.
 package topology
 
 import (
@@ -32,13 +35,15 @@ type Node struct {
 	ID      int           `json:"id"`
 	Name    string        `json:"name"`
 	Kind    Kind          `json:"kind"`
-	Tier    int           `json:"tier"`             // 0 = end point, 1 = leaf/edge, 2 = spine/agg, 3 = core
-	Ports   []Port        `json:"ports"`            // eth1 is Ports[0]
-	Addr4   netip.Addr    `json:"addr4"`            // fabric address; switches have one too (for ICMP and traces)
+	Tier    int           `json:"tier"`  // 0 = end point, 1 = leaf/edge, 2 = spine/agg, 3 = core
+	Ports   []Port        `json:"ports"` // eth1 is Ports[0]
+	Addr4   netip.Addr    `json:"addr4"` // fabric address; switches have one too (for ICMP and traces)
 	Addr6   netip.Addr    `json:"addr6"`
-	Latency time.Duration `json:"latencyNs"`        // constant pipeline latency of the node (switch.latency; 0 for end points)
-	Seed    uint64        `json:"seed"`             // hash seed of a switch, derived from its name unless set
-	Image   string        `json:"image,omitempty"`  // host nodes on docker
+	Latency time.Duration `json:"latencyNs"`         // constant pipeline latency of the node (switch.latency; 0 for end points)
+	Gate4   netip.Addr    `json:"gateway4,omitzero"` // end points: the attached switch, on-link; zero where the peer is an end point
+	Gate6   netip.Addr    `json:"gateway6,omitzero"`
+	Seed    uint64        `json:"seed"`            // hash seed of a switch, derived from its name unless set
+	Image   string        `json:"image,omitempty"` // host nodes on docker
 	Command []string      `json:"command,omitempty"`
 	Switch  *SwitchConfig `json:"switch,omitempty"`
 	FEP     *FEPConfig    `json:"fep,omitempty"`
@@ -48,13 +53,13 @@ type Node struct {
 type Port struct {
 	Name    string        `json:"name"` // eth1, eth2, …
 	MAC     [6]byte       `json:"mac"`
-	Link    int           `json:"link"`     // index into Plan.Links
-	Peer    int           `json:"peer"`     // node id at the other end
-	PeerIdx int           `json:"peerPort"` // index into that node's Ports
-	Rate    int64         `json:"rateBps"`  // bits per second
-	Delay   time.Duration `json:"delayNs"`  // propagation
-	MTU     int           `json:"mtu"`      // IP bytes
-	Queue   int64         `json:"queueBytes"`
+	Link    int           `json:"link"`       // index into Plan.Links
+	Peer    int           `json:"peer"`       // node id at the other end
+	PeerIdx int           `json:"peerPort"`   // index into that node's Ports
+	Rate    int64         `json:"rateBps"`    // bits per second
+	Delay   time.Duration `json:"delayNs"`    // propagation
+	MTU     int           `json:"mtu"`        // IP bytes
+	Queue   int64         `json:"queueBytes"` // buffer of the egress queue, bytes; end points have the fabric's automatic size
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.

@@ -1,0 +1,337 @@
+package topology
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Bounds on a file, far above any real one; they keep a hostile file from exhausting the YAML parser's stack.
+const (
+	maxFile  = 1 << 20
+	maxDepth = 64 // brackets open at once, or nesting indicators on one line outside of brackets
+)
+
+// decoder walks the YAML tree of one file along the tables of fields and collects problems.
+type decoder struct {
+	file         string
+	problems     Problems
+	where        map[any]position
+	fabricBroken bool // the fabric section has a problem: names cannot be checked
+	entryBroken  bool // an entry of nodes or links has one: the graph cannot be checked as a whole
+}
+
+// value is a YAML node, where to point when it is wrong, and what to call it.
+type value struct {
+	node ast.Node
+	at   position
+	what string
+}
+
+func (d *decoder) form(at position, what, value, why, hint string) {
+	d.problems = append(d.problems, Problem{File: d.file, Line: at.line, Col: at.col, Msg: about(what, value) + ": " + why, Hint: hint})
+}
+
+// meaning reports what is well formed and still wrong, which no JSON schema could tell.
+func (d *decoder) meaning(at position, what, value, why, hint string) {
+	d.form(at, what, value, why, hint)
+	d.problems[len(d.problems)-1].meaning = true
+}
+
+// decode reads a file as far as it can be read.
+func decode(file string, data []byte) (*Spec, *decoder) {
+	s := &Spec{File: file}
+	d := &decoder{file: file, where: map[any]position{}}
+	s.where = d.where
+	root := d.parse(data)
+	if len(d.problems) > 0 {
+		d.fabricBroken = true
+		return s, d
+	}
+	at := position{1, 1}
+	if root == nil {
+		d.form(at, "file", "", "empty", "the shortest topology is: name: my-lab, fabric: {kind: pair}")
+		d.fabricBroken = true
+		return s, d
+	}
+	d.object(value{root, at, ""}, s.fields())
+	return s, d
+}
+
+// parse gives the root of the YAML tree; nil when the file is empty.
+func (d *decoder) parse(data []byte) (root ast.Node) {
+	if at, why := unreadable(data); why != "" {
+		d.form(at, "file", "", why, "")
+		return nil
+	}
+	defer func() { // a parser's bug on odd input must not take a daemon down
+		if r := recover(); r != nil {
+			d.form(position{1, 1}, "file", "", fmt.Sprintf("not YAML (%v)", r), "")
+			root = nil
+		}
+	}()
+	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		at, msg := position{1, 1}, err.Error()
+		var syntax yaml.Error
+		if errors.As(err, &syntax) {
+			msg = syntax.GetMessage()
+			if t := syntax.GetToken(); t != nil && t.Position != nil {
+				at = position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
+			}
+		}
+		d.form(at, "file", "", "not YAML: "+msg, "")
+		return nil
+	}
+	for i, doc := range tree.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if root != nil {
+			d.form(nodeAt(doc.Body, position{1, 1}), "file", "", fmt.Sprintf("document %d of a file that has one topology", i+1), "put it into a file of its own")
+			return nil
+		}
+		root = doc.Body
+	}
+	return root
+}
+
+// unreadable looks for what must not reach the YAML parser.
+func unreadable(data []byte) (position, string) {
+	if len(data) > maxFile {
+		return position{1, 1}, fmt.Sprintf("%d bytes, at most %d are read", len(data), maxFile)
+	}
+	brackets := 0
+	for i, line := range bytes.Split(data, []byte{'\n'}) {
+		at := position{i + 1, 1}
+		if !utf8.Valid(line) {
+			return at, "not UTF-8 text"
+		}
+		nested := 0
+		for _, c := range line {
+			switch c {
+			case '[', '{':
+				brackets++
+			case ']', '}':
+				brackets = max(brackets-1, 0)
+			case '-', '?', '!', '&', '*', ':':
+				if brackets == 0 {
+					nested++
+				}
+			}
+			if brackets > maxDepth || nested > 4*maxDepth {
+				return at, "nested too deeply"
+			}
+		}
+	}
+	return position{}, ""
+}
+
+// nodeAt gives the place of a node: a block mapping's first key, else its first character.
+func nodeAt(n ast.Node, otherwise position) position {
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 && !m.IsFlowStyle {
+		n = m.Values[0].Key
+	}
+	if m, ok := n.(*ast.MappingValueNode); ok {
+		n = m.Key
+	}
+	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return otherwise
+	}
+	p := n.GetToken().Position
+	return position{max(p.Line, 1), max(p.Column, 1)}
+}
+
+// describe says what a node is, for a reader who expected something else.
+func describe(n ast.Node) string {
+	switch n.(type) {
+	case nil, *ast.NullNode:
+		return "nothing"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a bare number"
+	case *ast.BoolNode:
+		return "true or false"
+	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode, *ast.TagNode:
+		return "an anchor, alias or tag, which topology files do not use"
+	}
+	return "a string"
+}
+
+// raw gives the characters of a scalar.
+func raw(n ast.Node) string {
+	switch n.(type) {
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value
+	}
+	return ""
+}
+
+// text expects a string.
+func (d *decoder) text(v value, example string) (string, bool) {
+	switch n := v.node.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		if n.Value != nil {
+			return n.Value.Value, true
+		}
+	case *ast.IntegerNode, *ast.FloatNode:
+		d.form(v.at, v.what, raw(n), "a bare number", "write it like "+example)
+		return "", false
+	}
+	d.form(v.at, v.what, raw(v.node), describe(v.node)+", not a string", "write it like "+example)
+	return "", false
+}
+
+// integer expects a whole number.
+func (d *decoder) integer(v value) (*big.Int, bool) {
+	switch n := v.node.(type) {
+	case *ast.IntegerNode:
+		switch i := n.Value.(type) {
+		case int64:
+			return big.NewInt(i), true
+		case uint64:
+			return new(big.Int).SetUint64(i), true
+		}
+	case *ast.FloatNode:
+		if n.Value == float64(int64(n.Value)) {
+			d.meaning(v.at, v.what, raw(n), "written as a fraction", fmt.Sprintf("write %d", int64(n.Value)))
+			return nil, false
+		}
+	}
+	d.form(v.at, v.what, raw(v.node), "not a whole number", "write digits only, e.g. 4")
+	return nil, false
+}
+
+// quantity expects a number with a unit, within bounds.
+func (d *decoder) quantity(v value, s string, m measure, word string, low, high int64) (int64, bool) {
+	n, form, ok := m.parse(s)
+	switch {
+	case !form:
+		hint := m.hint(s)
+		if word != "" && nearest(s, []string{word}) != "" {
+			hint = fmt.Sprintf("did you mean %q?", word)
+		}
+		d.form(v.at, v.what, s, "not "+m.noun, hint)
+	case !ok:
+		d.meaning(v.at, v.what, s, "not a whole number of "+m.units[0].name+", or far too large", "write it like "+m.example)
+	case n < low || n > high:
+		d.meaning(v.at, v.what, s, "out of range", fmt.Sprintf("from %s to %s", m.format(low), m.format(high)))
+	default:
+		return n, true
+	}
+	return 0, false
+}
+
+// list expects a list.
+func (d *decoder) list(v value, example string) ([]value, bool) {
+	seq, ok := v.node.(*ast.SequenceNode)
+	if !ok {
+		d.form(v.at, v.what, raw(v.node), describe(v.node)+", not a list", "write it like "+example)
+		return nil, false
+	}
+	items := make([]value, len(seq.Values))
+	for i, n := range seq.Values {
+		items[i] = value{n, nodeAt(n, v.at), fmt.Sprintf("%s[%d]", v.what, i)}
+	}
+	return items, true
+}
+
+// entry is one key of a mapping.
+type entry struct {
+	key string
+	at  position // of the key
+	val value
+}
+
+// mapping expects a mapping and takes duplicate keys out of it.
+func (d *decoder) mapping(v value) ([]entry, bool) {
+	var pairs []*ast.MappingValueNode
+	switch n := v.node.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	default:
+		what := v.what
+		if what == "" {
+			what = "file"
+		}
+		d.form(v.at, what, raw(v.node), describe(v.node)+", not a mapping of keys to values", "write key: value lines, or {key: value}")
+		return nil, false
+	}
+	first := map[string]position{}
+	entries := make([]entry, 0, len(pairs))
+	for _, p := range pairs {
+		at := nodeAt(p.Key, v.at)
+		name, ok := p.Key.(*ast.StringNode)
+		if !ok {
+			d.form(at, v.what+" key", raw(p.Key), describe(p.Key)+", not a key", "keys are words")
+			continue
+		}
+		e := entry{key: name.Value, at: at, val: value{p.Value, at, strings.TrimPrefix(v.what+"."+name.Value, ".")}}
+		switch p.Value.(type) {
+		case nil, *ast.NullNode, *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
+		default:
+			e.val.at = nodeAt(p.Value, at)
+		}
+		if before, twice := first[e.key]; twice {
+			d.form(at, "key", e.val.what, fmt.Sprintf("given twice, first in line %d", before.line), "keep one of them")
+			continue
+		}
+		first[e.key] = at
+		entries = append(entries, e)
+	}
+	return entries, true
+}
+
+// object decodes a mapping along its table. It returns the keys that were there.
+func (d *decoder) object(v value, fields []field) map[string]position {
+	entries, ok := d.mapping(v)
+	if !ok {
+		return nil
+	}
+	valid := make([]string, len(fields))
+	for i, f := range fields {
+		valid[i] = f.key
+	}
+	present := map[string]position{}
+	for _, e := range entries {
+		present[e.key] = e.at
+		known := false
+		for _, f := range fields {
+			if f.key == e.key {
+				known = true
+				d.where[f.to.pointer()] = e.val.at
+				f.to.decode(d, e.val)
+			}
+		}
+		if !known {
+			d.form(e.at, "key", e.val.what, "not a key of "+section(v.what), didYouMean(e.key, valid))
+		}
+	}
+	for _, f := range fields {
+		if _, there := present[f.key]; f.required && !there {
+			d.form(v.at, section(v.what), "", f.key+" is missing", "add "+f.key)
+		}
+	}
+	return present
+}
+
+func section(what string) string {
+	if what == "" {
+		return "the file"
+	}
+	return what
+}

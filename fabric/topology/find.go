@@ -1,0 +1,76 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrUnknown is wrapped by the errors of names that a plan does not have.
+var ErrUnknown = errors.New("no such name")
+
+// Which end of a link a name spoke of, as FindLink tells.
+const (
+	EitherEnd = -1
+	EndA      = 0
+	EndB      = 1
+)
+
+// Node finds a node by name. The error wraps ErrUnknown and proposes a near name.
+func (p *Plan) Node(name string) (*Node, error) {
+	names := make([]string, len(p.Nodes))
+	for i := range p.Nodes {
+		if p.Nodes[i].Name == name {
+			return &p.Nodes[i], nil
+		}
+		names[i] = p.Nodes[i].Name
+	}
+	return nil, unknown("node", name, names)
+}
+
+// FindLink finds a link by "leaf0-spine1" (either order), "leaf0-spine1#2", or one of its ports, "leaf0:eth3". end
+// is EndA or EndB when a port was named, else EitherEnd. The error wraps ErrUnknown and proposes a near name.
+func (p *Plan) FindLink(name string) (link, end int, err error) {
+	if node, eth, found := strings.Cut(name, ":"); found {
+		return p.findPort(node, eth)
+	}
+	swapped := name
+	if a, b, found := strings.Cut(name, "-"); found {
+		b, number, parallel := strings.Cut(b, "#")
+		swapped = b + "-" + a
+		if parallel {
+			swapped += "#" + number
+		}
+	}
+	names := make([]string, len(p.Links))
+	for i, l := range p.Links {
+		if l.Name == name || l.Name == swapped {
+			return i, EitherEnd, nil
+		}
+		names[i] = l.Name
+	}
+	return 0, EitherEnd, unknown("link", name, names)
+}
+
+func (p *Plan) findPort(node, eth string) (link, end int, err error) {
+	n, err := p.Node(node)
+	if err != nil {
+		return 0, EitherEnd, err
+	}
+	names := make([]string, len(n.Ports))
+	for i, port := range n.Ports {
+		if port.Name != eth {
+			names[i] = port.Name
+			continue
+		}
+		if p.Links[port.Link].A == (End{n.ID, i}) {
+			return port.Link, EndA, nil
+		}
+		return port.Link, EndB, nil
+	}
+	return 0, EitherEnd, unknown("port of "+node, eth, names)
+}
+
+func unknown(what, name string, valid []string) error {
+	return fmt.Errorf("%s: %w; %s", about(what, name), ErrUnknown, didYouMean(name, valid))
+}

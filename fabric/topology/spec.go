@@ -1,0 +1,200 @@
+package topology
+
+import (
+	"net/netip"
+	"time"
+)
+
+// FabricKind names a generator of nodes and links.
+type FabricKind string
+
+// The fabrics a topology file can ask for in one line.
+const (
+	LeafSpine FabricKind = "leaf-spine" // every leaf joined to every spine
+	FatTree   FabricKind = "fat-tree"   // k-ary, three tiers: edge, agg, core
+	Dumbbell  FabricKind = "dumbbell"   // two leaves joined by one link
+	Star      FabricKind = "star"       // one leaf
+	Pair      FabricKind = "pair"       // two end points on one wire
+)
+
+// Spec is a topology file as its author wrote it: what is not said is zero (or nil) here and gets its default in
+// BuildPlan.
+type Spec struct {
+	File        string // where it was read from; empty when generated
+	Name        string
+	Description string
+	Fabric      *Fabric
+	Defaults    Defaults
+	Routing     Routing
+	Addressing  Addressing
+	Nodes       []*NodeSpec // in file order
+	Links       []*LinkSpec // in file order
+
+	where       map[any]position // pointer to a field above → where it stands in the file
+	partial     bool             // some of the file could not be read; only the draft's checks of names make sense
+	entryBroken bool             // that includes entries of nodes or links
+}
+
+// Fabric asks a generator for nodes and links. Which of the sizes count depends on Kind.
+type Fabric struct {
+	Kind         FabricKind
+	Spines       int // leaf-spine
+	Leaves       int // leaf-spine
+	HostsPerLeaf int // leaf-spine; default 2
+	Uplinks      int // leaf-spine: parallel links between each leaf and each spine; default 1
+	K            int // fat-tree: ports of every switch, even
+	Hosts        int // star: end points; dumbbell: end points on each side
+}
+
+// Defaults hold for every link or node that says nothing itself.
+type Defaults struct {
+	Link   LinkParams
+	Switch SwitchParams
+	FEP    FEPParams
+	Host   HostParams
+}
+
+// LinkParams describe both directions of a link.
+type LinkParams struct {
+	Rate  int64         // bits per second; default 400 Gb/s
+	Delay time.Duration // propagation; default 500 ns
+	MTU   int           // IP bytes; default 4500
+}
+
+// SwitchParams describe a switch.
+type SwitchParams struct {
+	Latency *time.Duration // from last bit in to queue; default 500 ns
+	Buffer  Size           // of each port's queue; default auto
+	Hash    string         // ECMP hash, mix or crc32; default mix
+}
+
+// FEPParams describe a fabric end point.
+type FEPParams struct {
+	LB     string // spray or fixed; default spray
+	Window Size   // congestion window; default auto
+}
+
+// HostParams describe a plain Linux node.
+type HostParams struct {
+	Image   string
+	Command []string
+}
+
+// Size is a number of bytes, plain or relative to the plane BDP. The zero value says nothing.
+type Size struct {
+	Auto  bool
+	Bytes int64
+	PPM   int64 // millionths of the plane BDP: 10000 is 1%
+}
+
+// Routing says how the fabric reacts to a failure.
+type Routing struct {
+	Convergence *time.Duration // until remote switches route around it; Never; default 500 us
+}
+
+// Never is the convergence time of a fabric that never routes around a failure.
+const Never = time.Duration(-1)
+
+// Addressing moves the address plan. Zero prefixes mean 10.0.0.0/8 and fd00::/48.
+type Addressing struct {
+	IPv4 netip.Prefix
+	IPv6 netip.Prefix
+}
+
+// NodeSpec adds a node or changes some. Name may be a glob (path.Match) when it changes nodes of the fabric.
+type NodeSpec struct {
+	Name string
+	Kind Kind
+	SwitchParams
+	Seed *uint64
+	FEPParams
+	HostParams
+
+	broken bool // could not be read in full
+}
+
+// LinkSpec adds a link or changes some. An endpoint is "leaf0" or "leaf0:eth3", or a glob of node names when it
+// changes links of the fabric.
+type LinkSpec struct {
+	Endpoints [2]string
+	LinkParams
+
+	broken bool // could not be read in full
+}
+
+// position is a place in the file, counted from 1; zero means not from a file.
+type position struct{ line, col int }
+
+// at tells where the field that key points to stands in the file.
+func (s *Spec) at(key any) position { return s.where[key] }
+
+// What a file that says nothing gets. autoBuffer holds until trimming lets one BDP suffice.
+const (
+	defaultRate         = int64(400_000_000_000)
+	defaultDelay        = 500 * time.Nanosecond
+	defaultMTU          = 4500
+	defaultLatency      = 500 * time.Nanosecond
+	defaultHash         = "mix"
+	defaultLB           = "spray"
+	defaultConvergence  = 500 * time.Microsecond
+	defaultHostsPerLeaf = 2
+	autoBuffer          = 5 // plane BDPs per port
+)
+
+// over lays the values set in p over those of base.
+func (p LinkParams) over(base LinkParams) LinkParams {
+	if p.Rate != 0 {
+		base.Rate = p.Rate
+	}
+	if p.Delay != 0 {
+		base.Delay = p.Delay
+	}
+	if p.MTU != 0 {
+		base.MTU = p.MTU
+	}
+	return base
+}
+
+func (p SwitchParams) over(base SwitchParams) SwitchParams {
+	if p.Latency != nil {
+		base.Latency = p.Latency
+	}
+	if p.Buffer != (Size{}) {
+		base.Buffer = p.Buffer
+	}
+	if p.Hash != "" {
+		base.Hash = p.Hash
+	}
+	return base
+}
+
+func (p FEPParams) over(base FEPParams) FEPParams {
+	if p.LB != "" {
+		base.LB = p.LB
+	}
+	if p.Window != (Size{}) {
+		base.Window = p.Window
+	}
+	return base
+}
+
+func (p HostParams) over(base HostParams) HostParams {
+	if p.Image != "" {
+		base.Image = p.Image
+	}
+	if p.Command != nil {
+		base.Command = p.Command
+	}
+	return base
+}
+
+// bytes works the size out for a given plane BDP, rounding up.
+func (s Size) bytes(bdp int64, autoBDPs int64) int64 {
+	switch {
+	case s.PPM > 0:
+		return (bdp*s.PPM + 999_999) / 1_000_000
+	case s.Bytes > 0:
+		return s.Bytes
+	}
+	return bdp * autoBDPs
+}

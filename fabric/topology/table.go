@@ -1,0 +1,114 @@
+package topology
+
+import (
+	"regexp"
+	"time"
+)
+
+// The keys of a topology file, object by object.
+
+var (
+	imageForm    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,254}$`)
+	endpointForm = regexp.MustCompile(`^[a-z*?\[][a-z0-9*?\[\]^-]{0,63}(:eth[0-9]{1,3})?$`)
+	nodeForm     = regexp.MustCompile(`^[a-z*?\[][a-z0-9*?\[\]^-]{0,63}$`)
+)
+
+func (s *Spec) fields() []field {
+	return []field{
+		{key: "name", doc: "Name of the lab when none is given: small letters, digits and -, at most 31.", required: true,
+			to: text{to: &s.Name, form: labName, why: "not a lab name (small letters, digits and -, at most 31)", example: "my-lab"}},
+		{key: "description", doc: "What the topology is for; shown by listings.", to: text{to: &s.Description, example: "two racks"}},
+		{key: "fabric", doc: "Nodes and links by the pattern.", to: fabricObject{&s.Fabric}},
+		{key: "defaults", doc: "What holds for every link and node that says nothing itself.", to: object{&s.Defaults}},
+		{key: "routing", doc: "How the fabric reacts to failures.", to: object{&s.Routing}},
+		{key: "addressing", doc: "Where addresses are taken from.", to: object{&s.Addressing}},
+		{key: "nodes", doc: "Further nodes, and changes to nodes of the fabric by name or pattern (*, ?, [0-3]).", to: nodeMap{to: &s.Nodes}},
+		{key: "links", doc: "Further links, and changes to links of the fabric.", to: linkList{to: &s.Links}},
+	}
+}
+
+func (f *Fabric) fields() []field {
+	fields := []field{{key: "kind", doc: "The pattern.", required: true, to: word[FabricKind]{to: &f.Kind, valid: fabricKindNames()}}}
+	for _, size := range fabricSizes {
+		fields = append(fields, field{key: size.key, doc: size.doc, def: size.defText(),
+			to: count{to: size.of(f), min: size.min, max: size.max, even: size.key == "k"}})
+	}
+	return fields
+}
+
+func (d *Defaults) fields() []field {
+	return []field{
+		{key: "link", doc: "For every link.", to: object{&d.Link}},
+		{key: "switch", doc: "For every switch.", to: object{&d.Switch}},
+		{key: "fep", doc: "For every fabric end point.", to: object{&d.FEP}},
+		{key: "host", doc: "For every plain Linux node.", to: object{&d.Host}},
+	}
+}
+
+func (p *LinkParams) fields() []field {
+	return []field{
+		{key: "rate", doc: "Speed of each direction, 1Mbps to 3200Gbps.", def: "400Gbps", to: quantity[int64]{&p.Rate, rates, minRate, maxRate}},
+		{key: "delay", doc: "Propagation delay, 1ns to 1s.", def: "500ns", to: quantity[time.Duration]{&p.Delay, durations, minDelay, maxDelay}},
+		{key: "mtu", doc: "Largest IP packet in bytes.", def: "4500", to: count{to: &p.MTU, min: minMTU, max: maxMTU}},
+	}
+}
+
+func (p *SwitchParams) fields() []field {
+	return []field{
+		{key: "latency", doc: "From a packet's last bit in to its place in a queue, 0ns to 1s.", def: "500ns", to: span{to: &p.Latency, max: maxDelay}},
+		{key: "buffer", doc: "Buffer of each port: auto (5 plane BDPs), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{&p.Buffer}},
+		{key: "hash", doc: "ECMP hash function.", def: defaultHash, to: word[string]{&p.Hash, []string{"mix", "crc32"}}},
+	}
+}
+
+func (p *FEPParams) fields() []field {
+	return []field{
+		{key: "lb", doc: "Load balancing: spray (an entropy value per packet) or fixed (one per PDC).", def: defaultLB, to: word[string]{&p.LB, []string{"spray", "fixed"}}},
+		{key: "window", doc: "Congestion window: auto (1 plane BDP), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{&p.Window}},
+	}
+}
+
+func (p *HostParams) fields() []field {
+	return []field{
+		{key: "image", doc: "Container image of the node (docker runtime).", to: text{to: &p.Image, form: imageForm, why: "not an image name", example: "alpine:3.22"}},
+		{key: "command", doc: "What the node runs; it idles when absent.", to: words{&p.Command}},
+	}
+}
+
+func (r *Routing) fields() []field {
+	return []field{
+		{key: "convergence", doc: "Time until remote switches route around a failure, 0ns to 100s, or never.", def: "500us",
+			to: span{to: &r.Convergence, word: "never", wordIs: Never, max: 100 * maxDelay}},
+	}
+}
+
+func (a *Addressing) fields() []field {
+	return []field{
+		{key: "ipv4", doc: "IPv4 range of the lab, /8 to /16.", def: defaultIPv4.String(), to: prefix{&a.IPv4, false, minIPv4Bits, maxIPv4Bits}},
+		{key: "ipv6", doc: "IPv6 range of the lab, /8 to /48.", def: defaultIPv6.String(), to: prefix{&a.IPv6, true, minIPv6Bits, maxIPv6Bits}},
+	}
+}
+
+func (n *NodeSpec) fields() []field {
+	fields := []field{
+		{key: "kind", doc: "What runs in the node; needed for a new one.", to: word[Kind]{&n.Kind, []string{string(KindFEP), string(KindSwitch), string(KindHost)}}},
+		{key: "seed", doc: "Hash seed of a switch; derived from its name when absent.", to: seed{&n.Seed}},
+	}
+	fields = append(fields, n.SwitchParams.fields()...)
+	fields = append(fields, n.FEPParams.fields()...)
+	fields = append(fields, n.HostParams.fields()...)
+	for i := range fields {
+		fields[i].def = "" // what the defaults section says
+	}
+	return fields
+}
+
+func (l *LinkSpec) fields() []field {
+	fields := append([]field{
+		{key: "endpoints", doc: "The two ends: leaf0 or leaf0:eth3, or a pattern that changes links of the fabric.", required: true, to: ends{&l.Endpoints}},
+	}, l.LinkParams.fields()...)
+	for i := range fields {
+		fields[i].def = ""
+	}
+	return fields
+}
