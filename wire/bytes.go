@@ -32,3 +32,5 @@ func bit(v bool, mask uint8) uint8 {
 	}
 	return 0
 }
+
+func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
