@@ -1,10 +1,13 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uetlab/uetlab/workload"
 )
 
 // RunRequest asks for a workload on the lab's end points.
@@ -17,8 +20,12 @@ type RunRequest struct {
 	Check      bool    `json:"check"` // compare the data element by element
 	Seed       uint64  `json:"seed"`
 	Warm       bool    `json:"warm"`           // keep PDCs and state from before
-	Algo       string  `json:"algo,omitempty"` // schedule of a collective; empty = the workload's own choice
-	Op         string  `json:"op,omitempty"`   // reduction; empty = sum
+	// The rest is as in workload.Spec; zero values stand for its defaults.
+	Algo   string `json:"algo,omitempty"`
+	Op     string `json:"op,omitempty"`
+	Type   string `json:"type,omitempty"`
+	Root   int    `json:"root,omitempty"`
+	Window int    `json:"window,omitempty"`
 }
 
 // Types of RunEvent.
@@ -41,9 +48,8 @@ type RunProgressInfo struct {
 type RunEvent struct {
 	Type     string           `json:"type"`
 	Progress *RunProgressInfo `json:"progress,omitempty"`
-	// Result is a workload.Result, one per size, encoded by the daemon.
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  *Error          `json:"error,omitempty"`
+	Result   *workload.Result `json:"result,omitempty"` // one per size
+	Error    *Error           `json:"error,omitempty"`
 }
 
 // Sides of a capture.
@@ -129,4 +135,16 @@ func flag(q url.Values, key string) (bool, error) {
 
 func badValue(key, value, want string) *Error {
 	return &Error{Code: CodeUsage, Message: fmt.Sprintf("%s (%s): not known", key, value), Hint: "give " + want}
+}
+
+// ParseAt reads a virtual time as LinkChange.At gives it: "+50us" after the start of a run (relative), "1.5ms" since the
+// lab came up. Its error is an *Error with CodeUsage.
+func ParseAt(s string) (ns int64, relative bool, err error) {
+	text, relative := strings.CutPrefix(s, "+")
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || strings.HasPrefix(text, "+") {
+		return 0, false, (&Error{Code: CodeUsage, Message: fmt.Sprintf("at (%s): not a virtual time", s)}).
+			WithHint("give +50us after the start of a run, or 1.5ms since the lab came up")
+	}
+	return int64(d), relative, nil
 }

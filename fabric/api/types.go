@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/uetlab/uetlab/fabric/topology"
+)
 
 // States of a lab.
 const (
@@ -205,6 +209,17 @@ type Event struct {
 	Link      string         `json:"link,omitempty"`
 	Text      string         `json:"text"`
 	Data      map[string]any `json:"data,omitempty"`
+}
+
+// UpOptions is what up asks a new lab daemon for. It stands as JSON in the lab directory before the daemon starts.
+type UpOptions struct {
+	Lab      string         `json:"lab"`
+	Topology string         `json:"topology"` // as the user named it, for people
+	Runtime  string         `json:"runtime"`  // docker | embedded
+	Time     string         `json:"time"`     // auto, real, or K
+	Seed     uint64         `json:"seed"`
+	Rootless bool           `json:"rootless"`
+	Plan     *topology.Plan `json:"plan"`
 }
 
 // Progress is one line of what the lab daemon reports while it brings a lab up. Stage "ready" and a line with an Error

@@ -3,6 +3,7 @@
 //
 //	<base>/<lab>/labd.sock   REST API of the daemon
 //	<base>/<lab>/exec.sock   exec requests, SEQPACKET
+//	<base>/<lab>/up.json     what the lab was asked to be
 //	<base>/<lab>/state.json  what the daemon made, written before it makes it
 //	<base>/<lab>/lock        flock of whoever builds the lab or takes it down
 //	<base>/<lab>/logs/       labd.log and one file per node
@@ -57,14 +58,18 @@ type place struct {
 	tmp     string // /tmp
 	shm     string // /dev/shm
 	runtime string // $XDG_RUNTIME_DIR
+	own     string // $UETLAB_DIR
 }
 
 func here() place {
-	return place{uid: os.Geteuid(), run: "/run", tmp: "/tmp", shm: "/dev/shm", runtime: os.Getenv("XDG_RUNTIME_DIR")}
+	return place{uid: os.Geteuid(), run: "/run", tmp: "/tmp", shm: "/dev/shm", runtime: os.Getenv("XDG_RUNTIME_DIR"), own: os.Getenv(EnvDir)}
 }
 
-// Base gives the directory that holds the directories of this user's labs, and makes it: /run/uetlab for root, else
-// $XDG_RUNTIME_DIR/uetlab, else /tmp/uetlab-<uid>. It refuses one that belongs to somebody else.
+// EnvDir names the environment variable that puts the labs somewhere else.
+const EnvDir = "UETLAB_DIR"
+
+// Base gives the directory that holds the directories of this user's labs, and makes it: $UETLAB_DIR where that is set,
+// /run/uetlab for root, else $XDG_RUNTIME_DIR/uetlab, else /tmp/uetlab-<uid>. It refuses one that belongs to somebody else.
 func Base() (string, error) { return here().base() }
 
 func (p place) base() (string, error) {
@@ -74,6 +79,9 @@ func (p place) base() (string, error) {
 		if p.runtime != "" {
 			dir = filepath.Join(p.runtime, "uetlab")
 		}
+	}
+	if p.own != "" {
+		dir = p.own
 	}
 	return dir, p.private(dir)
 }
@@ -242,6 +250,9 @@ func (d *Dir) ExecSock() string { return filepath.Join(d.Path, "exec.sock") }
 
 // State is the daemon's state file.
 func (d *Dir) State() string { return filepath.Join(d.Path, "state.json") }
+
+// Options is the file in which up tells the daemon what to bring up, api.UpOptions in JSON.
+func (d *Dir) Options() string { return filepath.Join(d.Path, "up.json") }
 
 // Logs is the directory of the logs.
 func (d *Dir) Logs() string { return filepath.Join(d.Path, "logs") }

@@ -38,14 +38,16 @@ func TestBaseFollowsUserAndEnvironment(t *testing.T) {
 	if err := os.Mkdir(own, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	root, user, xdg := p, p, p
+	root, user, xdg, moved := p, p, p, p
 	root.uid, user.uid, xdg.uid, xdg.runtime = 0, 1234, 1234, own
+	moved.own = filepath.Join(own, "labs")
 	for _, c := range []struct {
 		p    place
 		want string
 	}{
 		{root, filepath.Join(p.run, "uetlab")},
 		{user, filepath.Join(p.tmp, "uetlab-1234")},
+		{moved, moved.own},
 		{xdg, filepath.Join(own, "uetlab")},
 	} {
 		got, err := c.p.base()
