@@ -1,0 +1,75 @@
+package workload
+
+// Span is one iteration at one rank, in virtual nanoseconds since the start of the run.
+type Span struct {
+	StartNs int64 `json:"startNs"`
+	EndNs   int64 `json:"endNs"`   // last operation done
+	AckedNs int64 `json:"ackedNs"` // last send acknowledged; -1 where the rank sends nothing
+}
+
+// RankResult is what a node reports of its rank.
+type RankResult struct {
+	Rank       int    `json:"rank"`
+	Iterations []Span `json:"iterations"`
+	Wrong      int64  `json:"wrong"`         // elements that differ from what must come out; 0 too when nothing was checked
+	Checked    int64  `json:"checked"`       // elements compared
+	SentBytes  int64  `json:"sentBytes"`     // payload of the workload's own messages, barriers not counted
+	RecvBytes  int64  `json:"receivedBytes"` // 0 for RMA writes, which the target does not see
+	Messages   int64  `json:"messages"`      // sent
+	Error      string `json:"error,omitempty"`
+}
+
+// Fidelity tells how far the figures can be trusted.
+type Fidelity struct {
+	Frames      uint64 `json:"frames"` // delivered over links
+	Late        uint64 `json:"late"`   // that came after their due time
+	WorstLateNs int64  `json:"worstLateNs"`
+	Verdict     string `json:"verdict"` // exact, free, real, or "invalid: reason"
+}
+
+// Totals are the fabric's counters over a run.
+type Totals struct {
+	Packets        uint64 // data packets sent, retransmissions included
+	PacketHops     uint64 // frames of any kind delivered over one link
+	DataPacketHops uint64
+	Retransmits    uint64
+	Trims          uint64
+	Drops          uint64
+	Fidelity       Fidelity
+	WallSeconds    float64
+}
+
+// FCT are completion times in virtual nanoseconds: of the flows of permutation, incast and sendrecv, of the iterations
+// of a collective. Percentiles are nearest rank.
+type FCT struct {
+	Min  int64 `json:"min"`
+	Mean int64 `json:"mean"`
+	P50  int64 `json:"p50"`
+	P99  int64 `json:"p99"`
+	Max  int64 `json:"max"`
+}
+
+// Result is the outcome of one run of one size.
+type Result struct {
+	Workload       string       `json:"workload"`
+	Ranks          int          `json:"ranks"`
+	SizeBytes      int64        `json:"sizeBytes"`
+	Iterations     int          `json:"iterations"`
+	Correct        *bool        `json:"correct"` // null: not checked
+	FCT            FCT          `json:"fctNs"`
+	IdealNs        int64        `json:"idealNs"` // see Ideal
+	Ratio          float64      `json:"ratio"`   // FCT.Max / IdealNs
+	AlgBW          float64      `json:"algbwGbps"`
+	BusBW          float64      `json:"busbwGbps"`
+	Packets        uint64       `json:"packets"`
+	PacketHops     uint64       `json:"packetHops"`
+	DataPacketHops uint64       `json:"dataPacketHops"`
+	Retransmits    uint64       `json:"retransmits"`
+	Trims          uint64       `json:"trims"`
+	Drops          uint64       `json:"drops"`
+	Fidelity       Fidelity     `json:"fidelity"`
+	Dilation       float64      `json:"dilation"`
+	WallSeconds    float64      `json:"wallSeconds"`
+	Seed           uint64       `json:"seed"`
+	PerRank        []RankResult `json:"perRank"`
+}
