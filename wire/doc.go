@@ -3,8 +3,9 @@
 //
 // A header is a view: a named byte slice whose accessors read and write the bytes in place, without copy and without
 // allocation. ParseX checks the length and the type, and returns the view cut to the header, so that b[len(view):] is
-// what follows. Accessors of a view that did not come from a ParseX may panic on short input. Validate looks at the
-// contents and names the field that is wrong. AppendX writes a header from a small value struct.
+// what follows. Accessors of a view that did not come from a ParseX may panic on short input. AppendX writes a header
+// from a small value struct. Validate looks at the contents and names the field that is wrong; it is strict, while a
+// receiver of live traffic ignores reserved bits (uet-wire 0.1) and need not call it.
 //
 // Decode, Packet.Flat and Packet.Summary take a whole frame apart for people and tests; they allocate and have no place
 // in a data path.

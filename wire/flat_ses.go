@@ -7,7 +7,7 @@ func (s *SES) flat(l *fieldList) {
 	switch s.Next {
 	case NextRequestSmall:
 		v := SESSmall(s.Header)
-		v.Head().flatFlags(l)
+		v.Head().flatFlags(l, false)
 		l.num("ses.request_length", uint64(v.RequestLength()))
 		v.Head().flatTarget(l)
 		l.num("ses.buffer_offset", v.BufferOffset())
@@ -71,13 +71,16 @@ func (r RespHead) flat(l *fieldList) {
 	l.num("ses.return_code", uint64(r.ReturnCode()))
 }
 
-func (s SESHead) flatFlags(l *fieldList) {
+// flatFlags leaves hd out of the SMALL form, where its bit is reserved.
+func (s SESHead) flatFlags(l *fieldList, hd bool) {
 	l.num("ses.opcode", uint64(s.Opcode()))
 	l.num("ses.ver", uint64(s.Ver()))
 	l.flag("ses.dc", s.DC())
 	l.flag("ses.ie", s.IE())
 	l.flag("ses.rel", s.Rel())
-	l.flag("ses.hd", s.HD())
+	if hd {
+		l.flag("ses.hd", s.HD())
+	}
 	l.flag("ses.eom", s.EOM())
 	l.flag("ses.som", s.SOM())
 }
@@ -91,7 +94,7 @@ func (s SESHead) flatTarget(l *fieldList) {
 
 func (s SESMedium) flat(l *fieldList) {
 	h := s.Head()
-	h.flatFlags(l)
+	h.flatFlags(l, true)
 	l.num("ses.request_length", uint64(s.RequestLength()))
 	h.flatTarget(l)
 	if h.HD() {
@@ -106,7 +109,7 @@ func (s SESMedium) flat(l *fieldList) {
 func (s SESStd) flat(l *fieldList) {
 	h := s.Head()
 	op := h.Opcode()
-	h.flatFlags(l)
+	h.flatFlags(l, true)
 	l.num("ses.message_id", uint64(s.MessageID()))
 	h.flatTarget(l)
 	if op.IsDeferrable() {

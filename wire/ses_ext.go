@@ -14,12 +14,12 @@ const (
 )
 
 var (
-	errRndvShort    = &FieldError{"rendezvous extension", "length", "shorter than 24 bytes"}
-	errAMOShort     = &FieldError{"atomic extension", "length", "shorter than its 4 or 36 bytes"}
-	errAMOOp        = &FieldError{"atomic extension", "amo_opcode", "is reserved"}
-	errAMOType      = &FieldError{"atomic extension", "amo_datatype", "is reserved"}
-	errAMOReserved  = &FieldError{"atomic extension", "reserved", "bits are set"}
-	errSESNoPayload = &FieldError{"SES", "next_hdr", "is reserved"}
+	errRndvShort   = &FieldError{"rendezvous extension", "length", "shorter than 24 bytes"}
+	errAMOShort    = &FieldError{"atomic extension", "length", "shorter than its 4 or 36 bytes"}
+	errAMOOp       = &FieldError{"atomic extension", "amo_opcode", "is reserved"}
+	errAMOType     = &FieldError{"atomic extension", "amo_datatype", "is reserved"}
+	errAMOReserved = &FieldError{"atomic extension", "reserved", "bits are set"}
+	errSESNext     = &FieldError{"SES", "next_hdr", "is reserved"}
 )
 
 // ParseRendezvous returns the extension at the start of b.
@@ -158,7 +158,7 @@ func SplitSES(next NextHdr, b []byte) (s SES, err error) {
 		s.Rest = b
 		return s, nil
 	case n == 0:
-		return s, errSESNoPayload
+		return s, errSESNext
 	case len(b) < n && next.IsRequest():
 		return s, errSESShort
 	case len(b) < n:

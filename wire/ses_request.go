@@ -81,7 +81,7 @@ var (
 	errSESReserved   = &FieldError{"SES request", "reserved", "bits are set"}
 	errSESOpcode     = &FieldError{"SES request", "opcode", "is reserved, or not allowed in this form"}
 	errSESSOMEOM     = &FieldError{"SES request", "som/eom", "is 0 although this form is always one packet"}
-	errSESPayloadLen = &FieldError{"SES request", "payload_length", "beyond the packet"}
+	errSESPayloadLen = &FieldError{"SES", "payload_length", "beyond the packet"}
 	errSESOffset     = &FieldError{"SES request", "message_offset", "the packet ends beyond request_length"}
 	errSESMsgError   = &FieldError{"SES request", "ie/som/eom", "MSG_ERROR needs ie = 1, eom = 1, som = 0"}
 )
