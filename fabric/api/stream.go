@@ -19,7 +19,7 @@ type RunRequest struct {
 	Iterations int     `json:"iterations"`
 	Check      bool    `json:"check"` // compare the data element by element
 	Seed       uint64  `json:"seed"`
-	Warm       bool    `json:"warm"`           // keep PDCs and state from before
+	Warm       bool    `json:"warm"` // keep PDCs and state from before
 	// The rest is as in workload.Spec; zero values stand for its defaults.
 	Algo   string `json:"algo,omitempty"`
 	Op     string `json:"op,omitempty"`

@@ -13,6 +13,7 @@ package labdir
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -87,7 +88,15 @@ func (p place) base() (string, error) {
 }
 
 // shmBase is where node directories go when the base is not on tmpfs.
-func (p place) shmBase() string { return filepath.Join(p.shm, "uetlab-"+strconv.Itoa(p.uid)) }
+func (p place) shmBase() string {
+	name := "uetlab-" + strconv.Itoa(p.uid)
+	if p.own != "" { // labs of the same name in different places must not meet here
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(p.own)) // never fails
+		name += fmt.Sprintf("-%08x", h.Sum32())
+	}
+	return filepath.Join(p.shm, name)
+}
 
 // private makes dir with mode 0700, or checks that it is a directory (no link) of this user that no one else can enter.
 func (p place) private(dir string) error {
