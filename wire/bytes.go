@@ -15,15 +15,18 @@ func u24(b []byte, off int) uint32 { return u32(b, off-1) & 0xFFFFFF }
 
 // grow extends b by n zeroed bytes and returns the whole and the new part.
 func grow(b []byte, n int) (whole, part []byte) {
-	l := len(b)
-	if cap(b)-l >= n {
-		whole = b[:l+n]
-	} else {
-		whole = append(b, make([]byte, n)...)
-	}
-	part = whole[l : l+n : l+n]
+	whole, part = extend(b, n)
 	clear(part)
 	return whole, part
+}
+
+// extend is grow for a caller that writes every byte: the new part may hold anything.
+func extend(b []byte, n int) (whole, part []byte) {
+	l := len(b)
+	if cap(b)-l < n {
+		b = append(b, make([]byte, n)...)
+	}
+	return b[:l+n], b[l : l+n : l+n]
 }
 
 func bit(v bool, mask uint8) uint8 {

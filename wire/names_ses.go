@@ -34,7 +34,8 @@ func (o Opcode) String() string { return name(opNames, uint8(o)) }
 
 // IsAtomic reports whether the atomic extension follows the request header.
 func (o Opcode) IsAtomic() bool {
-	return o == OpAtomic || o == OpFetchingAtomic || o == OpTSendAtomic || o == OpTSendFetchAtomic
+	const set = 1<<OpAtomic | 1<<OpFetchingAtomic | 1<<OpTSendAtomic | 1<<OpTSendFetchAtomic
+	return uint32(set)>>o&1 != 0 // o is 6 bits: a shift by 32 or more gives 0
 }
 
 // IsRendezvous reports whether the rendezvous extension follows the standard header.

@@ -179,7 +179,7 @@ type AckFields struct {
 
 // AppendAck writes the header, 12, 32 or 40 bytes by the type.
 func AppendAck(dst []byte, f *AckFields) []byte {
-	dst, b := grow(dst, max(f.Type.HeaderLen(), 12))
+	dst, b := extend(dst, max(f.Type.HeaderLen(), 12))
 	putPrologue(b, f.Type, uint8(f.Next), uint8(f.Flags)&0x78|uint8(f.Req&3)<<1)
 	if f.Flags&AckP != 0 {
 		put16(b, 2, f.ProbeOpaque)

@@ -172,7 +172,7 @@ func AppendRequest(dst []byte, f *RequestFields) []byte {
 	if cc {
 		n = 16
 	}
-	dst, b := grow(dst, n)
+	dst, b := extend(dst, n)
 	putPrologue(b, f.Type, uint8(f.Next), uint8(f.Flags))
 	put16(b, 2, uint16(f.ClearOffset))
 	put32(b, 4, uint32(f.PSN))

@@ -149,51 +149,60 @@ type SES struct {
 }
 
 // SplitSES parts b, what follows a PDS header, CRC or ICV cut off if the caller knows of one. Without that the 4 bytes
-// of a CRC come out as Rest. A payload_length beyond b is an error, as is a form or length that does not fit.
+// of a CRC come out as Rest. A payload_length beyond b is an error, as is a form or length that does not fit; Header is
+// set even so, if all of it is there.
 func SplitSES(next NextHdr, b []byte) (s SES, err error) {
-	s.Next = next
+	err = s.Split(next, b)
+	return s, err
+}
+
+// Split is SplitSES into s, which spares the data path a copy.
+func (s *SES) Split(next NextHdr, b []byte) error {
+	s.Next, s.Header, s.Ext, s.Payload, s.Rest = next, nil, nil, nil, nil
 	n := next.HeaderLen()
 	switch {
 	case next == NextNone:
 		s.Rest = b
-		return s, nil
+		return nil
 	case n == 0:
-		return s, errSESNext
+		return errSESNext
 	case len(b) < n && next.IsRequest():
-		return s, errSESShort
+		return errSESShort
 	case len(b) < n:
-		return s, errRespShort
+		return errRespShort
 	}
 	s.Header, b = b[:n:n], b[n:]
-	if next.IsRequest() {
+	if next.IsRequest() && hasExt(next, SESHead(s.Header).Opcode()) {
+		var err error
 		if b, err = s.splitExt(b); err != nil {
-			return s, err
+			return err
 		}
 	}
 	want, exact := s.payloadLen()
 	if want > len(b) {
 		if exact {
-			return s, errSESPayloadLen
+			return errSESPayloadLen
 		}
 		want = len(b)
 	}
 	s.Payload, s.Rest = b[:want:want], b[want:]
-	return s, nil
+	return nil
+}
+
+// hasExt reports whether an extension follows the request header.
+func hasExt(next NextHdr, op Opcode) bool {
+	return op.IsAtomic() || op.IsRendezvous() && next == NextRequestStd
 }
 
 func (s *SES) splitExt(b []byte) ([]byte, error) {
-	op := SESHead(s.Header).Opcode()
-	switch {
-	case op.IsAtomic():
+	if SESHead(s.Header).Opcode().IsAtomic() {
 		a, err := ParseAtomic(b)
 		s.Ext = a
 		return b[len(a):], err
-	case op.IsRendezvous() && s.Next == NextRequestStd:
-		r, err := ParseRendezvous(b)
-		s.Ext = r
-		return b[len(r):], err
 	}
-	return b, nil
+	r, err := ParseRendezvous(b)
+	s.Ext = r
+	return b[len(r):], err
 }
 
 // payloadLen returns the bytes of payload the header speaks of, and whether they must all be in this packet: a SOM
@@ -207,9 +216,7 @@ func (s *SES) payloadLen() (n int, exact bool) {
 	case NextResponseDataSmall:
 		return SESResponseDataSmall(s.Header).PayloadLength(), true
 	}
-	h := SESHead(s.Header)
-	if op := h.Opcode(); op == OpRead || op == OpMsgError || op == OpDeferrableRTR ||
-		op.IsAtomic() && (Atomic(s.Ext).Op().IsCompareSwap() || Atomic(s.Ext).Op() == AtomicRead) {
+	if s.bare() {
 		return 0, true
 	}
 	switch s.Next {
@@ -219,8 +226,20 @@ func (s *SES) payloadLen() (n int, exact bool) {
 		return int(SESMedium(s.Header).RequestLength()), false
 	}
 	std := SESStd(s.Header)
-	if !h.SOM() {
+	if !std.Head().SOM() {
 		return std.PayloadLength(), true
 	}
 	return int(std.RequestLength()), false
+}
+
+// bare reports a request that carries no payload whatever its lengths say.
+func (s *SES) bare() bool {
+	switch SESHead(s.Header).Opcode() {
+	case OpRead, OpMsgError, OpDeferrableRTR:
+		return true
+	case OpAtomic, OpFetchingAtomic, OpTSendAtomic, OpTSendFetchAtomic:
+		op := Atomic(s.Ext).Op()
+		return op.IsCompareSwap() || op == AtomicRead
+	}
+	return false
 }

@@ -225,7 +225,7 @@ type StdFields struct {
 
 // AppendSESStd writes the 44-byte header.
 func AppendSESStd(dst []byte, f *StdFields) []byte {
-	dst, b := grow(dst, 44)
+	dst, b := extend(dst, 44)
 	_ = b[43]
 	putHead(b, &f.HeadFields, f.MessageID)
 	tokens := uint64(f.InitiatorToken)<<32 | uint64(f.TargetToken)
@@ -296,7 +296,7 @@ type SmallFields struct {
 
 // AppendSESSmall writes the 20-byte header.
 func AppendSESSmall(dst []byte, f *SmallFields) []byte {
-	dst, b := grow(dst, 20)
+	dst, b := extend(dst, 20)
 	putHead(b, &f.HeadFields, f.RequestLength&0x3FFF)
 	put64(b, 12, f.BufferOffset)
 	return dst
@@ -368,7 +368,7 @@ type MediumFields struct {
 
 // AppendSESMedium writes the 32-byte header.
 func AppendSESMedium(dst []byte, f *MediumFields) []byte {
-	dst, b := grow(dst, 32)
+	dst, b := extend(dst, 32)
 	putHead(b, &f.HeadFields, f.RequestLength&0x3FFF)
 	if f.Flags&SESHD != 0 {
 		put64(b, 12, f.HeaderData)

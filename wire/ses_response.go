@@ -88,7 +88,7 @@ type ResponseFields struct {
 
 // AppendSESResponse writes the 12-byte header.
 func AppendSESResponse(dst []byte, f *ResponseFields) []byte {
-	dst, b := grow(dst, 12)
+	dst, b := extend(dst, 12)
 	putRespHead(b, &f.RespFields, f.RIGeneration)
 	put16(b, 2, f.MessageID)
 	put32(b, 8, f.ModifiedLength)
