@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // Bounds on a file, far above any real one; they keep a hostile file from exhausting the YAML parser's stack.
@@ -61,7 +62,7 @@ func decode(file string, data []byte) (*Spec, *decoder) {
 		d.fabricBroken = true
 		return s, d
 	}
-	d.object(value{root, at, ""}, s.fields())
+	d.fabricBroken = d.object(value{root, at, ""}, s.fields()) == nil || d.fabricBroken
 	return s, d
 }
 
@@ -170,8 +171,10 @@ func describe(n ast.Node) string {
 
 // raw gives the characters of a scalar.
 func raw(n ast.Node) string {
-	switch n.(type) {
-	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		return n.GetToken().Value
 	}
 	return ""
@@ -243,9 +246,33 @@ func (d *decoder) list(v value, example string) ([]value, bool) {
 	}
 	items := make([]value, len(seq.Values))
 	for i, n := range seq.Values {
+		n = rejoin(n)
 		items[i] = value{n, nodeAt(n, v.at), fmt.Sprintf("%s[%d]", v.what, i)}
 	}
 	return items, true
+}
+
+// rejoin puts "leaf0:eth3" together again: in a list inside braces the parser takes it for a mapping, although YAML
+// wants a space after the colon of one.
+func rejoin(n ast.Node) ast.Node {
+	m, ok := n.(*ast.MappingNode)
+	if !ok || m.IsFlowStyle || len(m.Values) != 1 {
+		return n
+	}
+	key, ok := m.Values[0].Key.(*ast.StringNode)
+	if !ok || m.Values[0].Value == nil {
+		return n
+	}
+	val := m.Values[0].Value.GetToken()
+	if val == nil || key.Token.Type != token.StringType || val.Type == token.DoubleQuoteType || val.Type == token.SingleQuoteType ||
+		val.Position.Line != key.Token.Position.Line || val.Position.Column != key.Token.Position.Column+utf8.RuneCountInString(key.Value)+1 {
+		return n
+	}
+	switch m.Values[0].Value.(type) {
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return &ast.StringNode{Token: key.Token, Value: key.Value + ":" + val.Value}
+	}
+	return n
 }
 
 // entry is one key of a mapping.
@@ -296,7 +323,8 @@ func (d *decoder) mapping(v value) ([]entry, bool) {
 	return entries, true
 }
 
-// object decodes a mapping along its table. It returns the keys that were there.
+// object decodes a mapping along its table. It returns the keys that were there, a misspelt one
+// without its position; nil when v is no mapping.
 func (d *decoder) object(v value, fields []field) map[string]position {
 	entries, ok := d.mapping(v)
 	if !ok {
@@ -319,6 +347,10 @@ func (d *decoder) object(v value, fields []field) map[string]position {
 		}
 		if !known {
 			d.form(e.at, "key", e.val.what, "not a key of "+section(v.what), didYouMean(e.key, valid))
+			delete(present, e.key)
+			if near := nearest(e.key, valid); near != "" && present[near] == (position{}) {
+				present[near] = position{} // misspelt, so not missing as well
+			}
 		}
 	}
 	for _, f := range fields {

@@ -44,9 +44,13 @@ type draftLink struct {
 	params LinkParams
 	made   bool // by the fabric
 	at     position
+	mtuAt  position // of what set the mtu
 }
 
 func (d *draft) problem(at position, what, value, why, hint string) {
+	if at == (position{}) && d.spec.where != nil {
+		at = position{1, 1} // what is missing stands nowhere
+	}
 	d.problems = append(d.problems, Problem{
 		File: d.spec.File, Line: at.line, Col: at.col, Msg: about(what, value) + ": " + why, Hint: hint, meaning: true,
 	})
@@ -84,12 +88,13 @@ func newDraft(s *Spec) *draft {
 	}
 	d.applyNodes()
 	for _, l := range d.links {
-		l.params = s.Defaults.Link
+		l.params, l.mtuAt = s.Defaults.Link, s.at(&s.Defaults.Link.MTU)
 	}
+	before := len(d.problems)
 	for _, l := range s.Links {
 		d.applyLink(l)
 	}
-	if !s.entryBroken {
+	if !s.entryBroken && len(d.problems) == before { // else links are missing, and nodes seem cut off
 		d.choosePorts()
 		d.check()
 	}

@@ -30,7 +30,7 @@ func (d *draft) applyLink(l *LinkSpec) {
 			d.problem(at, "endpoints", strings.Join(l.Endpoints[:], ", "), "the fabric already has this link and nothing is changed", d.parallelHint(changed[0]))
 		}
 		for _, c := range changed {
-			c.params = l.LinkParams.over(c.params)
+			d.setParams(c, l)
 		}
 		return
 	}
@@ -38,7 +38,8 @@ func (d *draft) applyLink(l *LinkSpec) {
 		d.problem(at, "endpoints", strings.Join(l.Endpoints[:], ", "), "no link of the fabric matches", "a pattern changes links of the fabric; to add one, name both nodes")
 		return
 	}
-	link := &draftLink{at: at, params: l.LinkParams.over(d.spec.Defaults.Link)}
+	link := &draftLink{at: at, params: d.spec.Defaults.Link, mtuAt: d.spec.at(&d.spec.Defaults.Link.MTU)}
+	d.setParams(link, l)
 	for i, name := range names {
 		node := d.byName[name]
 		if used := node.ports[ports[i]]; used != nil {
@@ -48,6 +49,13 @@ func (d *draft) applyLink(l *LinkSpec) {
 		link.ends[i] = draftEnd{node, ports[i]}
 	}
 	d.link(link)
+}
+
+func (d *draft) setParams(link *draftLink, l *LinkSpec) {
+	link.params = l.LinkParams.over(link.params)
+	if l.MTU != 0 {
+		link.mtuAt = d.spec.at(&l.MTU)
+	}
 }
 
 // checkEndpoint reports whether an endpoint names nodes that are there and a port that can be.
@@ -216,7 +224,7 @@ func (d *draft) checkMTU() {
 	want := ref.mtu()
 	for _, l := range d.links {
 		if got := l.mtu(); got < want || got != want && toPoint(l) {
-			d.problem(l.at, "mtu", fmt.Sprint(got), fmt.Sprintf("%s-%s does not match the %d of %s-%s", l.ends[0].node.name, l.ends[1].node.name, want, ref.ends[0].node.name, ref.ends[1].node.name),
+			d.problem(l.mtuAt, "mtu", fmt.Sprint(got), fmt.Sprintf("%s-%s does not match the %d of %s-%s", l.ends[0].node.name, l.ends[1].node.name, want, ref.ends[0].node.name, ref.ends[1].node.name),
 				"links of end points share one mtu, and links between switches carry at least that")
 		}
 	}

@@ -21,11 +21,11 @@ type generator struct {
 }
 
 var generators = []generator{
-	{regexp.MustCompile(`^fat-tree-([0-9]+)x([0-9]+)(?:x([0-9]+))?$`), "fat-tree-<spines>x<leaves>[x<hosts per leaf>]", "every leaf joined to every spine, 2 end points a leaf unless said",
+	{regexp.MustCompile(`^fat-tree-(0|[1-9][0-9]{0,5})x(0|[1-9][0-9]{0,5})(?:x(0|[1-9][0-9]{0,5}))?$`), "fat-tree-<spines>x<leaves>[x<hosts per leaf>]", "every leaf joined to every spine, 2 end points a leaf unless said",
 		"{kind: leaf-spine, spines: %s, leaves: %s, hostsPerLeaf: %s}", strconv.Itoa(defaultHostsPerLeaf)},
-	{regexp.MustCompile(`^fat-tree-k([0-9]+)$`), "fat-tree-k<k>", "three tiers of k-port switches, k³/4 end points", "{kind: fat-tree, k: %s}", ""},
-	{regexp.MustCompile(`^dumbbell-([0-9]+)$`), "dumbbell-<n>", "two leaves, n end points at each", "{kind: dumbbell, hosts: %s}", ""},
-	{regexp.MustCompile(`^star-([0-9]+)$`), "star-<n>", "n end points on one leaf", "{kind: star, hosts: %s}", ""},
+	{regexp.MustCompile(`^fat-tree-k(0|[1-9][0-9]{0,5})$`), "fat-tree-k<k>", "three tiers of k-port switches, k³/4 end points", "{kind: fat-tree, k: %s}", ""},
+	{regexp.MustCompile(`^dumbbell-(0|[1-9][0-9]{0,5})$`), "dumbbell-<n>", "two leaves, n end points at each", "{kind: dumbbell, hosts: %s}", ""},
+	{regexp.MustCompile(`^star-(0|[1-9][0-9]{0,5})$`), "star-<n>", "n end points on one leaf", "{kind: star, hosts: %s}", ""},
 	{regexp.MustCompile(`^pair$`), "pair", "two end points on one wire", "{kind: pair}", ""},
 }
 
@@ -57,9 +57,6 @@ func Generate(name string) (*Spec, error) {
 			if n == "" {
 				n = g.absent
 			}
-			if len(n) > 1 && n[0] == '0' {
-				return nil, fmt.Errorf("topology (%s): %w; write %s without the leading zero", name, ErrUnknown, n)
-			}
 			numbers = append(numbers, n)
 		}
 		return fromText(name, fmt.Sprintf(g.fabric, numbers...))
@@ -75,7 +72,9 @@ func fromText(name, fabric string) (*Spec, error) {
 	if errors.As(err, &problems) {
 		for i := range problems {
 			problems[i].Line, problems[i].Col = 0, 0
-			problems[i].Msg = fmt.Sprintf("topology (%s): %s", name, problems[i].Msg)
+			if !strings.HasPrefix(problems[i].Msg, "topology (") {
+				problems[i].Msg = fmt.Sprintf("topology (%s): %s", name, problems[i].Msg)
+			}
 		}
 	}
 	if err != nil {

@@ -31,22 +31,27 @@ func (b fabricObject) decode(d *decoder, v value) {
 	f := new(Fabric)
 	present := d.object(v, f.fields())
 	if rule, ok := ruleOf(f.Kind); ok {
-		for _, size := range fabricSizes {
-			at, there := present[size.key]
-			takes := rule.takes(size.key)
-			switch {
-			case there && !takes:
-				d.form(at, "key", v.what+"."+size.key, fmt.Sprintf("a %s fabric does not take it", f.Kind), rule.hint())
-			case takes && !there && size.def == 0:
-				d.form(v.at, v.what, string(f.Kind), size.key+" is missing", fmt.Sprintf("add %s, from %d to %d", size.key, size.min, size.max))
-			}
-		}
+		d.fabricSizes(v, f, rule, present)
 	}
 	if len(d.problems) > before {
 		d.fabricBroken = true
 		return
 	}
 	*b.to = f
+}
+
+// fabricSizes checks that the sizes given are those that the kind takes.
+func (d *decoder) fabricSizes(v value, f *Fabric, rule fabricRule, present map[string]position) {
+	for _, size := range fabricSizes {
+		at, there := present[size.key]
+		takes := rule.takes(size.key)
+		switch {
+		case at.line > 0 && !takes:
+			d.form(at, "key", v.what+"."+size.key, fmt.Sprintf("a %s fabric does not take it", f.Kind), rule.hint())
+		case takes && !there && size.def == 0:
+			d.form(v.at, v.what, string(f.Kind), size.key+" is missing", fmt.Sprintf("add %s, from %d to %d", size.key, size.min, size.max))
+		}
+	}
 }
 
 func (r fabricRule) takes(key string) bool {

@@ -91,17 +91,19 @@ func didYouMean(got string, valid []string) string {
 	return "valid are " + strings.Join(valid, ", ")
 }
 
-// nearest finds the valid name with the smallest edit distance, the first among equals; empty when all are further
-// away than a slip of the fingers explains.
+// nearest finds the valid name with the smallest edit distance, among equals the one that starts alike, else the
+// first; empty when all are further away than a slip of the fingers explains.
 func nearest(got string, valid []string) string {
-	best, bestDist := "", 1+max(1, len(got)/3)
+	best, bestCost := "", 2*(1+max(1, (len(got)+2)/3))
+	low := strings.ToLower(got)
 	for _, v := range valid {
-		d := distance(strings.ToLower(got), strings.ToLower(v))
-		if got != v && strings.EqualFold(got, v) {
-			d = 0
+		lowV := strings.ToLower(v)
+		cost := 2 * distance(low, lowV)
+		if low != "" && lowV != "" && low[0] != lowV[0] {
+			cost++
 		}
-		if d < bestDist {
-			best, bestDist = v, d
+		if cost < bestCost {
+			best, bestCost = v, cost
 		}
 	}
 	return best
