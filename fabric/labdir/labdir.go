@@ -7,7 +7,7 @@
 //	<base>/<lab>/state.json  what the daemon made, written before it makes it
 //	<base>/<lab>/lock        flock of whoever builds the lab or takes it down
 //	<base>/<lab>/logs/       labd.log and one file per node
-//	<base>/<lab>/node/       what nodes see: node.sock and pages/; on tmpfs, else under /dev/shm
+//	<base>/<lab>/node/       what nodes see: node.sock and pages/; under /dev/shm where base is not on tmpfs
 package labdir
 
 import (
@@ -87,15 +87,12 @@ func (p place) base() (string, error) {
 	return dir, p.private(dir)
 }
 
-// shmBase is where node directories go when the base is not on tmpfs.
-func (p place) shmBase() string {
-	name := "uetlab-" + strconv.Itoa(p.uid)
-	if p.own != "" { // labs of the same name in different places must not meet here
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(p.own)) // never fails
-		name += fmt.Sprintf("-%08x", h.Sum32())
-	}
-	return filepath.Join(p.shm, name)
+// shmBase is where node directories go when base is not on tmpfs. It depends on base alone, for a daemon in a user
+// namespace sees itself as another user than the one who started it.
+func (p place) shmBase(base string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(base)) // never fails
+	return filepath.Join(p.shm, fmt.Sprintf("uetlab-%08x", h.Sum32()))
 }
 
 // private makes dir with mode 0700, or checks that it is a directory (no link) of this user that no one else can enter.
@@ -139,10 +136,10 @@ func (p place) dir(lab string) (*Dir, error) {
 		return nil, err
 	}
 	if !tmpfs {
-		if err := p.private(p.shmBase()); err != nil {
+		if err := p.private(p.shmBase(base)); err != nil {
 			return nil, err
 		}
-		d.node = filepath.Join(p.shmBase(), lab, "node")
+		d.node = filepath.Join(p.shmBase(base), lab, "node")
 	}
 	return d, nil
 }
@@ -213,10 +210,10 @@ func (p place) list() ([]*Dir, error) {
 	if tmpfs, err := onTmpfs(base); err != nil {
 		return nil, err
 	} else if !tmpfs {
-		if err := p.private(p.shmBase()); err != nil {
+		if err := p.private(p.shmBase(base)); err != nil {
 			return nil, err
 		}
-		parents = append(parents, p.shmBase())
+		parents = append(parents, p.shmBase(base))
 	}
 	var names []string
 	for _, parent := range parents {

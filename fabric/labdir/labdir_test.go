@@ -156,7 +156,11 @@ func TestNodeDirectoryFollowsTheFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := filepath.Join(p.shm, filepath.Base(p.shmBase()), "lab", "node")
+	base, err := p.base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(p.shmBase(base), "lab", "node")
 	if tmpfs {
 		want = filepath.Join(d.Path, "node")
 	}
@@ -174,6 +178,23 @@ func TestNodeDirectoryFollowsTheFileSystem(t *testing.T) {
 	}
 	if err := d.Remove(); err != nil || d.Exists() {
 		t.Errorf("remove: %v, left %v", err, d.Exists())
+	}
+}
+
+func TestNodeDirectoriesOfTwoPlacesAreApart(t *testing.T) {
+	p := testPlace(t)
+	q := p
+	q.own = filepath.Join(p.tmp, "own")
+	a, err := p.create("lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := q.create("lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Node() == b.Node() {
+		t.Errorf("two labs share %s", a.Node())
 	}
 }
 
