@@ -60,7 +60,7 @@ func (r *Rank) postBarrier(now vt.Time, num int) {
 	b := &r.bar
 	b.got[num&1] = 0
 	for k := 0; k < b.rounds && !r.finished; k++ {
-		src := (r.me - 1<<k%r.spec.Ranks + r.spec.Ranks) % r.spec.Ranks
+		src := (r.me - 1<<k + r.spec.Ranks) % r.spec.Ranks
 		err := r.ep.TagRecv(now, src, b.in[num&1][k], pack(ctxBarRecv, num, k), pack(ctxBarRecv, num, k))
 		r.posted(err, ctxBarRecv, num, k)
 	}
@@ -74,7 +74,6 @@ func (r *Rank) enterBarrier(now vt.Time, num int) {
 	p := num & 1
 	if b.sends[p] > 0 { // what barrier num-2 sent is not acknowledged: leave it alone
 		b.out[p] = stamps(b.rounds, b.size)
-		b.sends[p] = 0
 	}
 	b.num, b.round, b.latest = num, 0, now
 	r.barrierSend(now)

@@ -23,7 +23,7 @@ func key(seed uint64, parts ...int) uint32 {
 	return uint32(h >> 16)
 }
 
-// element number i of a stream.
+// mix32 is element number i of the stream named by key.
 func mix32(key uint32, i int64) uint32 {
 	x := uint32(i)*0x9e3779b1 ^ key
 	x ^= x >> 15
@@ -58,7 +58,7 @@ func derangement(seed uint64, n int) []int {
 // pattern yields the elements of a block in one iteration. Plain data are a stream of their own for each pair of
 // origin and destination. Where elements are summed, rank r contributes h·(2r+1) + g(r) in 32-bit arithmetic, h drawn
 // per element and g per rank, so that the sum has a closed form and a part that is lost, doubled or misplaced shows. Floats
-// are small whole numbers: exact, in whatever order they are added.
+// are small whole numbers, h·(r mod 16 + 1) + g with h < 16 and g < 256: exact, in whatever order they are added.
 type pattern struct {
 	key      uint32
 	mul, add uint32
@@ -88,7 +88,7 @@ func (s *Spec) pattern(iter int, b block) pattern {
 	for r := from; r < to; r++ {
 		g := key(s.Seed, iter, r)
 		if p.kind == float {
-			p.mul++
+			p.mul += uint32(r&15 + 1)
 			p.add += g & 0xff
 		} else {
 			p.mul += uint32(2*r + 1)
@@ -104,7 +104,7 @@ func (p pattern) at(i int64) uint32 {
 	case linear:
 		return x*p.mul + p.add
 	case float:
-		return math.Float32bits(float32((x>>24)*p.mul + p.add))
+		return math.Float32bits(float32((x>>28)*p.mul + p.add))
 	}
 	return x
 }

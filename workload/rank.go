@@ -49,11 +49,14 @@ type Rank struct {
 	target [2][]byte // writes: the last buffer of even and odd iterations
 	keys   [2]uint64
 	waits  [][]int32 // per op, those that wait for it
+	state  []opState // of the ops of the iteration
 
 	t0       vt.Time
-	iter     int
-	pending  int // ops of the iteration that are not done
-	open     int // operations posted and not completed, of any kind
+	iter     int     // the iteration that runs, or comes next
+	running  bool    // false: in the barrier ahead of it
+	early    []int32 // receives done before the iteration began here, because others left the barrier first
+	pending  int     // ops of the iteration that are not done
+	open     int     // operations posted and not completed, of any kind
 	span     Span
 	bar      barrier
 	over     bool // the last iteration is done; only acknowledgements may be missing
@@ -62,6 +65,14 @@ type Rank struct {
 	moved    int64
 	total    int64
 }
+
+type opState uint8
+
+const (
+	opOpen    opState = iota
+	opArrived         // a receive that has its data but not what it waits for
+	opDone
+)
 
 // Completion contexts and tags: kind (2 bits), iteration or barrier (30), op or round (32).
 const (
@@ -99,13 +110,12 @@ func NewRank(spec Spec, rank int, ep Endpoint, done func(RankResult)) (*Rank, er
 		last := r.mem[len(r.mem)-1]
 		r.target = [2][]byte{last, make([]byte, len(last))}
 	}
-	r.waits = make([][]int32, len(r.sched.ops))
-	for i, o := range r.sched.ops {
-		if o.after >= 0 {
-			r.waits[o.after] = append(r.waits[o.after], int32(i))
-		}
+	r.waits = r.sched.waits()
+	for _, o := range r.sched.ops {
 		r.total += o.at.n * int64(spec.Iters)
 	}
+	r.state = make([]opState, len(r.sched.ops))
+	r.early = make([]int32, 0, len(r.sched.ops))
 	r.bar.init(spec.Ranks, r.wake != nil)
 	r.res = RankResult{Rank: rank, Iterations: make([]Span, 0, spec.Iters)}
 	return r, nil
@@ -118,8 +128,7 @@ func (r *Rank) Start(now vt.Time) {
 		r.keys[0] = r.ep.Register(r.target[0])
 		r.keys[1] = r.ep.Register(r.target[1])
 	}
-	r.fill(0)
-	r.postRecvs(now, 0)
+	r.prepare(now)
 	r.postBarrier(now, 1)
 	r.begin(now)
 }
@@ -142,7 +151,7 @@ func (r *Rank) Complete(now vt.Time, c Done) {
 	}
 	switch kind {
 	case ctxOp:
-		r.opDone(now, i, c)
+		r.opComplete(now, i, c)
 	case ctxBarSend:
 		r.bar.sends[iter&1]--
 	case ctxBarRecv:
@@ -170,14 +179,30 @@ func (r *Rank) describe(kind uint64, iter, i int) string {
 // begin starts iteration r.iter.
 func (r *Rank) begin(now vt.Time) {
 	t := int64(now - r.t0)
-	r.span = Span{StartNs: t, EndNs: t, AckedNs: -1}
-	r.pending = len(r.sched.ops)
+	r.span.StartNs, r.span.EndNs = t, t
+	r.running = true
 	for i := range r.sched.ops {
 		if o := &r.sched.ops[i]; o.kind != opRecv && o.after < 0 {
 			r.post(now, i)
 		}
 	}
+	for _, i := range r.early {
+		r.release(now, int(i))
+	}
+	r.early = r.early[:0]
 	r.settle(now)
+}
+
+// release lets go what waits for op i: sends are posted, receives that have their data are done.
+func (r *Rank) release(now vt.Time, i int) {
+	for _, w := range r.waits[i] {
+		switch {
+		case r.sched.ops[w].kind != opRecv:
+			r.post(now, int(w))
+		case r.state[w] == opArrived:
+			r.opDone(now, int(w), int64(now-r.t0))
+		}
+	}
 }
 
 func (r *Rank) slice(g region) []byte { return r.mem[g.buf][g.off : g.off+g.n : g.off+g.n] }
@@ -206,18 +231,19 @@ func (r *Rank) posted(err error, kind uint64, iter, i int) {
 	r.open++
 }
 
-func (r *Rank) postRecvs(now vt.Time, iter int) {
+func (r *Rank) postRecvs(now vt.Time) {
 	for i := range r.sched.ops {
 		o := &r.sched.ops[i]
 		if o.kind != opRecv || r.finished {
 			continue
 		}
-		err := r.ep.TagRecv(now, int(o.peer), r.slice(o.at), pack(ctxOp, iter, int(o.tag)), pack(ctxOp, iter, i))
-		r.posted(err, ctxOp, iter, i)
+		err := r.ep.TagRecv(now, int(o.peer), r.slice(o.at), pack(ctxOp, r.iter, int(o.tag)), pack(ctxOp, r.iter, i))
+		r.posted(err, ctxOp, r.iter, i)
 	}
 }
 
-func (r *Rank) opDone(now vt.Time, i int, c Done) {
+// opComplete handles the end point's completion of op i.
+func (r *Rank) opComplete(now vt.Time, i int, c Done) {
 	o := &r.sched.ops[i]
 	at := int64(now - r.t0)
 	if o.kind == opRecv {
@@ -225,6 +251,21 @@ func (r *Rank) opDone(now vt.Time, i int, c Done) {
 			r.fail(r.describe(ctxOp, r.iter, i), fmt.Errorf("%d bytes arrived, %d were expected", c.Len, o.at.n))
 			return
 		}
+		if o.after >= 0 && r.state[o.after] != opDone {
+			r.state[i] = opArrived
+			return
+		}
+	} else if c.Acked > 0 {
+		at = int64(c.Acked - r.t0)
+	}
+	r.opDone(now, i, at)
+	r.settle(now)
+}
+
+// opDone counts op i, done at time at of the run, and lets go what waits for it.
+func (r *Rank) opDone(now vt.Time, i int, at int64) {
+	o := &r.sched.ops[i]
+	if o.kind == opRecv {
 		if o.add >= 0 {
 			from := o.at
 			from.buf = o.add
@@ -232,53 +273,60 @@ func (r *Rank) opDone(now vt.Time, i int, c Done) {
 		}
 		r.res.RecvBytes += o.at.n
 	} else {
-		if c.Acked > 0 {
-			at = int64(c.Acked - r.t0)
-		}
 		r.span.AckedNs = max(r.span.AckedNs, at)
 		r.res.SentBytes += o.at.n
 		r.res.Messages++
 	}
 	r.moved += o.at.n
 	r.span.EndNs = max(r.span.EndNs, at)
+	r.state[i] = opDone
 	r.pending--
-	for _, w := range r.waits[i] {
-		r.post(now, int(w))
+	if r.running {
+		r.release(now, i)
+	} else {
+		r.early = append(r.early, int32(i))
 	}
-	r.settle(now)
 }
 
 // settle moves on when the iteration is complete.
 func (r *Rank) settle(now vt.Time) {
-	if r.pending > 0 || r.finished {
+	if r.pending > 0 || !r.running || r.finished {
 		return
 	}
 	r.res.Iterations = append(r.res.Iterations, r.span)
+	r.running = false
+	r.iter++
 	if !r.spec.write() {
-		r.check(r.iter)
+		r.check(r.iter - 1)
+		if r.iter == r.spec.Iters {
+			r.end()
+			return
+		}
 	}
-	next := r.iter + 1
-	if next == r.spec.Iters && !r.spec.write() {
-		r.end()
-		return
+	if r.iter < r.spec.Iters {
+		r.prepare(now)
 	}
-	if next < r.spec.Iters {
-		r.fill(next)
-		r.postRecvs(now, next)
-	}
-	r.enterBarrier(now, next)
+	r.enterBarrier(now, r.iter)
+}
+
+// prepare makes iteration r.iter ready: inputs filled, receives posted.
+func (r *Rank) prepare(now vt.Time) {
+	r.pending = len(r.sched.ops)
+	r.span = Span{AckedNs: -1}
+	clear(r.state)
+	r.fill(r.iter)
+	r.postRecvs(now)
 }
 
 // iterate follows a barrier: all ranks are done with the iteration before it.
 func (r *Rank) iterate(now vt.Time) {
 	if r.spec.write() {
-		r.check(r.iter)
+		r.check(r.iter - 1)
 	}
-	if r.iter+1 == r.spec.Iters {
+	if r.iter == r.spec.Iters {
 		r.end()
 		return
 	}
-	r.iter++
 	r.begin(now)
 }
 

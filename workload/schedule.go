@@ -24,7 +24,8 @@ type region struct {
 	off, n int64
 }
 
-// op is one message. A receive whose add is 0 or more adds the same range of that buffer to what arrived.
+// op is one message. A receive whose add is 0 or more adds the same range of that buffer to what arrived; it is posted
+// like all others when the iteration is made ready, but done only when the op that it waits for is done too.
 type op struct {
 	kind  opKind
 	add   int8
@@ -56,11 +57,22 @@ func (s *schedule) recv(peer, tag int, at region) int {
 	return len(s.ops) - 1
 }
 
-// reduce receives, and adds buffer add to what arrived.
-func (s *schedule) reduce(peer, tag int, at region, add int8) int {
+// reduce receives, and adds buffer add to what arrived when op after is done.
+func (s *schedule) reduce(peer, tag, after int, at region, add int8) int {
 	i := s.recv(peer, tag, at)
-	s.ops[i].add = add
+	s.ops[i].add, s.ops[i].after = add, int32(after)
 	return i
+}
+
+// waits gives for every op those that wait for it.
+func (s *schedule) waits() [][]int32 {
+	w := make([][]int32, len(s.ops))
+	for i, o := range s.ops {
+		if o.after >= 0 {
+			w[o.after] = append(w[o.after], int32(i))
+		}
+	}
+	return w
 }
 
 // schedule builds the part of rank me. The spec is valid.
@@ -111,7 +123,7 @@ func (s *Spec) allreduceRing(sc *schedule, me int) {
 	src := int8(0)
 	for step := range n - 1 { // reduce-scatter
 		sc.send(next, step, last, part(src, mod(me-step)))
-		last = sc.reduce(prev, step, part(1, mod(me-step-1)), 0)
+		last = sc.reduce(prev, step, none, part(1, mod(me-step-1)), 0)
 		src = 1
 	}
 	for step := range n - 1 { // all-gather
@@ -159,7 +171,7 @@ func (s *Spec) allreduceRD(sc *schedule, me int) {
 			return
 		}
 		b := grow()
-		last = sc.reduce(me-1, foldTag, whole(b), 0)
+		last = sc.reduce(me-1, foldTag, none, whole(b), 0)
 		cur, id = b, me/2
 	}
 	for bit, step := 1, 0; bit < pow; bit, step = bit*2, step+1 {
@@ -171,7 +183,7 @@ func (s *Spec) allreduceRD(sc *schedule, me int) {
 		}
 		sc.send(peer, step, last, whole(cur))
 		b := grow()
-		last = sc.reduce(peer, step, whole(b), int8(cur))
+		last = sc.reduce(peer, step, last, whole(b), int8(cur))
 		cur = b
 	}
 	if me < 2*rest {
