@@ -44,6 +44,9 @@ func (r *Runtime) containerConfig(s runtime.Spec, image, start string) (*contain
 	}
 	labels[labelLab], labels[labelNode], labels[labelUID] = s.Lab, s.Name, r.uid
 	labels[labelID], labels[labelVersion], labels[labelStart] = strconv.Itoa(s.ID), r.cfg.Version, start
+	if b := base(s); b != "" {
+		labels[labelBase] = b
+	}
 
 	cfg := &container.Config{
 		Hostname:   s.Name,
@@ -78,9 +81,27 @@ func (r *Runtime) containerConfig(s runtime.Spec, image, start string) (*contain
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		// What a node says before it has opened its log, and nothing else, comes here.
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "256k", "max-file": "1"}},
+		Sysctls:   sysctls(s.Kind),
 		Resources: container.Resources{Memory: r.cfg.Memory, PidsLimit: &pids},
 	}
 	return cfg, host, nil
+}
+
+// sysctls says what the node's own kernel network stack does about IPv6, which engines decide differently and a node
+// cannot change. End points and switches speak IPv6 themselves, so their kernel is to be silent; a host uses its
+// addresses at once and takes no others.
+func sysctls(k topology.Kind) map[string]string {
+	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
+		return nil
+	}
+	if k != topology.KindHost {
+		return map[string]string{"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+	}
+	return map[string]string{
+		"net.ipv6.conf.all.disable_ipv6": "0", "net.ipv6.conf.default.disable_ipv6": "0",
+		"net.ipv6.conf.default.accept_dad": "0", "net.ipv6.conf.default.accept_ra": "0",
+		"net.ipv6.conf.default.router_solicitations": "0",
+	}
 }
 
 // nodeMounts lists what a node sees of this machine's files.

@@ -29,6 +29,7 @@ const (
 	labelID      = "uetlab.id"
 	labelUID     = "uetlab.uid"
 	labelVersion = "uetlab.version"
+	labelBase    = "uetlab.base"   // the image that a host node asked for
 	labelStart   = "uetlab.start"  // which Start made the container
 	labelImage   = "uetlab.image"  // on images: node, or host for an image derived from another one
 	labelSHA256  = "uetlab.sha256" // on images: of the binary

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,7 +202,7 @@ func TestImageIsBuiltOnceAndPruned(t *testing.T) {
 		t.Fatalf("second call: %s, %v; want %s", again, err, first)
 	}
 	// A name that points at other content is mended.
-	if err := r.build(ctx, binary{data: []byte("x"), sha: "other"}, first, kindNode, "scratch"); err != nil {
+	if err := r.build(ctx, executable{data: []byte("x"), sha: "other"}, first, kindNode, "scratch"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Image(ctx); err != nil {
@@ -413,108 +412,5 @@ func TestRestartGivesANewProcess(t *testing.T) {
 	}
 	if h.Pid == handles[0].Pid || h.Pid == 0 || h.Ref != handles[0].Ref || !r.Alive(t.Context(), h) {
 		t.Errorf("before %+v, after %+v", handles[0], h)
-	}
-}
-
-func TestExec(t *testing.T) {
-	r := engine(t)
-	specs := newLab(t, r, 1)
-	handles, err := r.Start(t.Context(), specs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name           string
-		argv, env      []string
-		in             string
-		code           int
-		stdout, stderr string
-	}{
-		{name: "inside, code", argv: []string{"/uetlab", "exit", "7"}, code: 7},
-		{name: "inside, by PATH", argv: []string{"uetlab", "exit", "8"}, env: []string{"PATH=/nowhere:/"}, code: 8},
-		{name: "inside, streams", argv: []string{"/uetlab", "cat"}, in: "to and fro", stdout: "to and fro", stderr: "copying\n"},
-		{name: "inside, environment", argv: []string{"/uetlab", "env", "COLOUR"}, env: []string{"COLOUR=blue"}, stdout: "blue\n"},
-		{name: "inside, signal", argv: []string{"/uetlab", "kill"}, code: 128 + 15},
-		{name: "host, namespaces", argv: []string{"sh", "-c", "hostname; ls /sys/class/net; exit 9"}, code: 9, stdout: "host0\n"},
-		{name: "host, streams", argv: []string{"cat"}, in: "to and fro", stdout: "to and fro"},
-		{name: "nowhere", argv: []string{"no-such-command-anywhere"}, code: 127},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.argv[0] == "sh" && os.Getuid() != 0 {
-				t.Skip("entering namespaces needs root")
-			}
-			code, stdout, stderr := execute(t, r, handles[0], c.argv, c.env, c.in)
-			if code != c.code || !strings.HasPrefix(stdout, c.stdout) || stderr != c.stderr {
-				t.Errorf("code %d, stdout %q, stderr %q; want %d, %q, %q", code, stdout, stderr, c.code, c.stdout, c.stderr)
-			}
-		})
-	}
-	t.Run("gone", func(t *testing.T) {
-		if err := r.Stop(t.Context(), specs[0].Lab, handles); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Exec(t.Context(), runtime.Exec{Handle: handles[0], Argv: []string{"/uetlab"}}); err == nil {
-			t.Error("exec in a node that is gone did not fail")
-		}
-	})
-}
-
-// execute runs a command with in as its input and returns what it wrote.
-func execute(t *testing.T, r *Runtime, h runtime.Handle, argv, env []string, in string) (code int, stdout, stderr string) {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "0"), []byte(in), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e := runtime.Exec{Handle: h, Argv: argv, Env: env}
-	for i, flags := range []int{os.O_RDONLY, os.O_RDWR | os.O_CREATE, os.O_RDWR | os.O_CREATE} {
-		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(i)), flags, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		e.Files[i] = f
-	}
-	code, err := r.Exec(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := func(f *os.File) string {
-		_, _ = f.Seek(0, io.SeekStart)
-		b, _ := io.ReadAll(f)
-		return string(b)
-	}
-	return code, read(e.Files[1]), read(e.Files[2])
-}
-
-func TestExecEndsWithItsContext(t *testing.T) {
-	r := engine(t)
-	specs := newLab(t, r, 1)
-	handles, err := r.Start(t.Context(), specs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() { // cancel once the command runs
-		_, _ = out.Read(make([]byte, 8))
-		cancel()
-	}()
-	_, err = r.Exec(ctx, runtime.Exec{Handle: handles[0], Argv: []string{"/uetlab", "wait"}, Files: [3]*os.File{1: w}})
-	w.Close()
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
-	}
-	top, err := r.cli.ContainerTop(t.Context(), handles[0].Ref, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(top.Processes) != 1 {
-		t.Errorf("the command still runs: %v", top.Processes)
 	}
 }

@@ -21,19 +21,22 @@ import (
 	"github.com/uetlab/uetlab/fabric/runtime/namespace"
 )
 
-// Exec runs a command in a node. One that the container has runs inside it with the container's rights and limits;
-// any other is taken from this machine and runs, with the caller's rights, in the container's namespaces but its own
-// mounts. With TTY set, Files[0] is in raw mode while the command runs. When ctx ends the command is killed.
+// Exec runs a command in a node. One that the node's image has runs inside it with the container's rights and limits.
+// Any other is a program of this machine, which a host node without an image sees too; it runs in the container's
+// namespaces with the caller's rights, so that tcpdump, say, may change its user. Where the container's processes
+// cannot be seen from here (the lab daemon runs in a container itself) all commands go through the engine. With TTY
+// set, Files[0] is in raw mode while such a command runs. When ctx ends the command is killed.
 func (r *Runtime) Exec(ctx context.Context, e runtime.Exec) (int, error) {
 	if len(e.Argv) == 0 || e.Argv[0] == "" {
 		return 0, errors.New("docker: exec: no command given")
 	}
-	inside, err := r.has(ctx, e)
+	same := func() bool { return inContainer(e.Handle.Pid, e.Handle.Ref) }
+	inside, err := r.imageHas(ctx, e)
 	if err != nil {
 		return 0, fmt.Errorf("docker: exec in node %s: %w", e.Handle.Node, err)
 	}
-	if !inside {
-		return namespace.Exec(ctx, e, func() bool { return inContainer(e.Handle.Pid, e.Handle.Ref) })
+	if !inside && same() {
+		return namespace.Exec(ctx, e, same)
 	}
 	code, err := r.execInside(ctx, e)
 	if err != nil {
@@ -42,11 +45,21 @@ func (r *Runtime) Exec(ctx context.Context, e runtime.Exec) (int, error) {
 	return code, nil
 }
 
-// has reports that the container's root has the command.
-func (r *Runtime) has(ctx context.Context, e runtime.Exec) (bool, error) {
-	name := e.Argv[0]
+// imageHas reports that the node's image has the command. It is an error if the container does not run.
+func (r *Runtime) imageHas(ctx context.Context, e runtime.Exec) (bool, error) {
+	c, err := r.cli.ContainerInspect(ctx, e.Handle.Ref)
+	switch {
+	case err != nil:
+		return false, err
+	case c.State == nil || !c.State.Running:
+		return false, errors.New("its container does not run")
+	case e.Argv[0] == "/uetlab":
+		return true, nil
+	case c.Config == nil || c.Config.Labels[labelBase] == "":
+		return false, nil // the image has nothing else
+	}
 	dirs := []string{"/"}
-	if !strings.Contains(name, "/") {
+	if !strings.Contains(e.Argv[0], "/") {
 		list := namespace.DefaultPath
 		for _, kv := range e.Env {
 			if v, ok := strings.CutPrefix(kv, "PATH="); ok {
@@ -56,18 +69,12 @@ func (r *Runtime) has(ctx context.Context, e runtime.Exec) (bool, error) {
 		dirs = strings.Split(list, ":")
 	}
 	for _, d := range dirs {
-		st, err := r.cli.ContainerStatPath(ctx, e.Handle.Ref, path.Join("/", d, name))
-		switch {
-		case err == nil:
-			if st.Mode&os.ModeSymlink != 0 || st.Mode.IsRegular() && st.Mode&0o111 != 0 {
-				return true, nil
-			}
-		case notFound(err):
-			if _, _, perr := r.pid(ctx, e.Handle.Ref); perr != nil {
-				return false, perr // not the file but the container is missing
-			}
-		default:
+		st, err := r.cli.ContainerStatPath(ctx, e.Handle.Ref, path.Join("/", d, e.Argv[0]))
+		if err != nil && !notFound(err) {
 			return false, err
+		}
+		if err == nil && (st.Mode&os.ModeSymlink != 0 || st.Mode.IsRegular() && st.Mode&0o111 != 0) {
+			return true, nil
 		}
 	}
 	return false, nil

@@ -41,37 +41,37 @@ func (r *Runtime) Image(ctx context.Context) (string, error) {
 	return r.ensure(ctx, b, "")
 }
 
-// binary is a static executable and its content hash.
-type binary struct {
+// executable is a static executable and its content hash.
+type executable struct {
 	data []byte
 	sha  string
 }
 
 // readBinary reads the executable and refuses one that cannot start in an empty root.
-func readBinary(path string) (binary, error) {
+func readBinary(path string) (executable, error) {
 	if path == "" {
 		path = selfBinary
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return binary{}, fmt.Errorf("docker: read the uetlab binary: %w", err)
+		return executable{}, fmt.Errorf("docker: read the uetlab binary: %w", err)
 	}
 	f, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {
-		return binary{}, fmt.Errorf("docker: %s: not a Linux executable: %w", path, err)
+		return executable{}, fmt.Errorf("docker: %s: not a Linux executable: %w", path, err)
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return binary{}, fmt.Errorf("docker: %s: %w: build it with CGO_ENABLED=0 (make build does)", path, ErrNotStatic)
+			return executable{}, fmt.Errorf("docker: %s: %w: build it with CGO_ENABLED=0 (make build does)", path, ErrNotStatic)
 		}
 	}
 	sum := sha256.Sum256(data)
-	return binary{data: data, sha: hex.EncodeToString(sum[:])}, nil
+	return executable{data: data, sha: hex.EncodeToString(sum[:])}, nil
 }
 
 // ensure returns the image of the binary alone, or for a host node the one derived from base, and builds it when it is
 // missing or holds another binary.
-func (r *Runtime) ensure(ctx context.Context, b binary, base string) (string, error) {
+func (r *Runtime) ensure(ctx context.Context, b executable, base string) (string, error) {
 	tag, kind, from := nodeRepo+":"+b.sha[:12], kindNode, "scratch"
 	if base != "" {
 		// The base image may change under its name, so its name and the binary's hash identify the derived one only
@@ -98,7 +98,7 @@ func (r *Runtime) ensure(ctx context.Context, b binary, base string) (string, er
 }
 
 // build has the engine build an image of base and the binary. Everything goes into the request; no file is written.
-func (r *Runtime) build(ctx context.Context, b binary, tag, kind, base string) error {
+func (r *Runtime) build(ctx context.Context, b executable, tag, kind, base string) error {
 	dockerfile := "FROM " + base + "\nCOPY uetlab /uetlab\nENTRYPOINT [\"/uetlab\"]\n"
 	pr, pw := io.Pipe()
 	go func() { pw.CloseWithError(writeContext(pw, dockerfile, b.data)) }()

@@ -48,7 +48,7 @@ func (r *Runtime) Start(ctx context.Context, specs []runtime.Spec, started func(
 // starter is one call of Start.
 type starter struct {
 	r       *Runtime
-	bin     binary
+	bin     executable
 	id      string            // value of the label uetlab.start
 	images  map[string]string // base image ("" for none) to image
 	handles []runtime.Handle
@@ -132,6 +132,13 @@ func (s *starter) create(ctx context.Context, sp runtime.Spec) (string, error) {
 	defer cancel()
 	name := containerName(sp.Lab, sp.Name)
 	c, err := s.r.cli.ContainerCreate(ctx, cfg, host, nil, nil, name)
+	if notFound(err) {
+		// The lab of another version of the binary may have pruned the image since it was looked for.
+		if _, err = s.r.ensure(ctx, s.bin, base(sp)); err != nil {
+			return "", err
+		}
+		c, err = s.r.cli.ContainerCreate(ctx, cfg, host, nil, nil, name)
+	}
 	switch {
 	case err == nil:
 		return c.ID, nil

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func main() {
@@ -29,6 +31,14 @@ func main() {
 		}
 	case "env":
 		fmt.Println(os.Getenv(os.Args[2]))
+	case "tty":
+		var line string
+		_, _ = fmt.Scanln(&line)
+		ws, err := unix.IoctlGetWinsize(1, unix.TIOCGWINSZ)
+		if err != nil {
+			os.Exit(1)
+		}
+		fmt.Println(line, ws.Row, ws.Col)
 	case "wait":
 		fmt.Println("waiting")
 		time.Sleep(time.Hour)
