@@ -1,0 +1,373 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/internal/clock"
+	"github.com/uetlab/uetlab/internal/vt"
+)
+
+// clockwork drives the clock page: how far virtual time may go. All fields are under mu, which is held for the short
+// while that a decision takes; whoever needs virtual time to stand still while it talks to nodes calls hold.
+type clockwork struct {
+	mu     sync.Mutex
+	seg    clock.Segment
+	run    bool // a run is under way: time goes on by itself
+	paused bool
+	k      float64 // cap, wall per virtual; 0 = none
+	wall   clock.Wall
+
+	restWall int64   // at rest virtual time follows the wall from here
+	restVirt vt.Time // …
+
+	markWall int64 // for the dilation of late
+	markVirt vt.Time
+	dilation float64
+}
+
+const (
+	forever  = vt.Never - 1
+	tick     = 250 * time.Microsecond
+	ackLimit = 10 * time.Second // a node that does not obey the clock for so long is reported
+	ahead    = time.Microsecond // a change is scheduled so far beyond every horizon
+)
+
+func sleep(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&ts, nil) // woken early: the caller looks again anyway
+}
+
+// write publishes the segment. Callers hold mu.
+func (d *Daemon) write(c *clockwork) uint64 {
+	c.seg.K = 0
+	if c.k > 0 {
+		c.seg.K = uint64(c.k * 1000)
+	}
+	c.seg.Seq = d.clk.Write(c.seg)
+	return c.seg.Seq
+}
+
+// horizons gives the least and the greatest horizon of the nodes that live.
+func (d *Daemon) horizons() (lo, hi vt.Time) {
+	lo = vt.Never
+	for _, n := range d.agreeing() {
+		h := vt.Time(n.page.Horizon.Load())
+		lo, hi = min(lo, h), max(hi, h)
+	}
+	if lo == vt.Never {
+		lo = hi
+	}
+	return lo, hi
+}
+
+// agreeing is the nodes that take part in virtual time and live.
+func (d *Daemon) agreeing() []*node {
+	var ns []*node
+	for _, n := range d.nodes {
+		if d.takesPart(n.id) && !d.clk.Dead(n.id) {
+			ns = append(ns, n)
+		}
+	}
+	return ns
+}
+
+// hold stops time a little ahead of every node and returns a moment that none has passed: what is scheduled after it is
+// ahead of every horizon. release lets time go on. Callers hold mu.
+func (d *Daemon) hold(ctx context.Context, c *clockwork) (vt.Time, error) {
+	if d.real() {
+		return d.realNow(c), nil
+	}
+	_, hi := d.horizons()
+	if c.seg.Limit <= hi || c.seg.Flags&clock.Rest != 0 {
+		return max(hi, c.seg.Limit), nil // nobody can go beyond the limit, which stays
+	}
+	c.seg.Limit = hi
+	seq := d.write(c)
+	deadline := time.Now().Add(ackLimit)
+	for _, n := range d.agreeing() {
+		for n.page.Ack.Load() < seq && !d.clk.Dead(n.id) {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			if time.Now().After(deadline) {
+				return 0, api.Errorf(api.CodeTimeout, "node %s does not obey the clock", n.name).WithHint("see `uetlab logs %s`", n.name)
+			}
+			sleep(tick / 5)
+		}
+	}
+	_, hi = d.horizons()
+	return max(hi, c.seg.Limit), nil
+}
+
+// release lets time go on as far as the lab's state allows: without end during a run, not at all when paused or resting.
+func (d *Daemon) release(c *clockwork, held vt.Time) {
+	if d.real() {
+		return
+	}
+	switch {
+	case c.paused:
+		c.seg.Limit = held
+		c.seg.Flags |= clock.Rest
+	case c.run:
+		c.seg.Limit = forever
+		c.seg.Flags &^= clock.Rest
+	default:
+		c.seg.Limit = held
+		c.seg.Flags |= clock.Rest
+	}
+	d.anchor(c)
+	d.write(c)
+	d.wake()
+}
+
+// anchor ties the cap to this moment, so that a pause is not made up for.
+func (d *Daemon) anchor(c *clockwork) {
+	_, hi := d.horizons()
+	c.seg.Wall0, c.seg.Virt0 = c.wall.Now(), hi
+	c.markWall, c.markVirt = c.seg.Wall0, hi
+}
+
+// quiet looks at all pages twice: if nothing changed in between, no frame is under way and nobody has an event before
+// next, then nothing happens anywhere before next.
+func (d *Daemon) quiet(ns []*node, seqs []uint64) (next vt.Time, ok bool) {
+	next = vt.Never
+	for i, n := range ns {
+		s := n.page.Seq.Load()
+		if s&1 == 1 {
+			return 0, false
+		}
+		seqs[i] = s
+		next = min(next, vt.Time(n.page.Next.Load()))
+	}
+	for _, l := range d.plan.Links {
+		a, b := d.nodes[l.A.Node], d.nodes[l.B.Node]
+		if !d.takesPart(a.id) || !d.takesPart(b.id) || d.clk.Dead(a.id) || d.clk.Dead(b.id) {
+			continue
+		}
+		if a.page.Sent[l.A.Port].Load() != b.page.Taken[l.B.Port].Load() ||
+			b.page.Sent[l.B.Port].Load() != a.page.Taken[l.A.Port].Load() {
+			return 0, false
+		}
+	}
+	for i, n := range ns {
+		if n.page.Seq.Load() != seqs[i] {
+			return 0, false
+		}
+	}
+	return next, true
+}
+
+// leap moves all nodes to just before the next event when nothing happens before it. It says whether the lab is quiet and
+// when that event is. Callers hold mu.
+func (d *Daemon) leap(c *clockwork) (next vt.Time, quiet bool) {
+	ns := d.agreeing()
+	if len(d.seqs) < len(ns) {
+		d.seqs = make([]uint64, len(d.nodes))
+	}
+	next, quiet = d.quiet(ns, d.seqs)
+	if !quiet {
+		return next, false
+	}
+	lo, _ := d.horizons()
+	to := min(next-1, c.seg.Limit)
+	if to > lo+vt.Time(ahead) && to != forever && to > c.seg.Jump {
+		c.seg.Jump = to
+		d.write(c)
+	}
+	return next, true
+}
+
+// reach lets time go on until every node has come to limit. Callers hold mu.
+func (d *Daemon) reach(ctx context.Context, c *clockwork, limit vt.Time) error {
+	c.seg.Limit = limit
+	c.seg.Flags &^= clock.Rest
+	d.anchor(c)
+	d.write(c)
+	d.wake()
+	for {
+		lo, _ := d.horizons()
+		if lo >= limit {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		d.leap(c)
+		sleep(tick / 5)
+	}
+}
+
+// rest lets the nodes sleep at the limit that they have reached.
+func (d *Daemon) rest(c *clockwork) {
+	_, hi := d.horizons()
+	c.seg.Limit = max(c.seg.Limit, hi)
+	c.seg.Flags |= clock.Rest
+	c.restVirt, c.restWall = c.seg.Limit, c.wall.Now()
+	d.write(c)
+}
+
+// virtualNow is the lab's virtual time: at rest it follows the wall.
+func (d *Daemon) virtualNow(c *clockwork) vt.Time {
+	if d.real() {
+		return d.realNow(c)
+	}
+	if !c.run && !c.paused {
+		return c.restVirt + vt.Time(c.wall.Now()-c.restWall)
+	}
+	_, hi := d.horizons()
+	return min(hi, c.seg.Limit)
+}
+
+func (d *Daemon) realNow(c *clockwork) vt.Time {
+	return c.seg.Virt0 + vt.Time(c.wall.Now()-c.seg.Wall0)
+}
+
+// restLoop makes timers fire while the lab rests, when a person would expect it: once the wall has come to the next event
+// virtual time is moved there.
+func (d *Daemon) restLoop(ctx context.Context) {
+	c := &d.time
+	for ctx.Err() == nil {
+		wait := time.Second
+		c.mu.Lock()
+		if !c.run && !c.paused && !d.real() {
+			next := vt.Never
+			for _, n := range d.agreeing() {
+				next = min(next, vt.Time(n.page.Next.Load()))
+			}
+			now := d.virtualNow(c)
+			switch {
+			case next <= now || d.inFlight():
+				wall, virt := c.restWall, c.restVirt
+				if err := d.reach(ctx, c, now); err == nil {
+					d.rest(c)
+					c.restWall, c.restVirt = wall, virt // follow the wall, not the time that this took
+				}
+				wait = 2 * time.Millisecond
+			case next != vt.Never:
+				wait = min(wait, next.Sub(now)+time.Millisecond)
+			}
+		}
+		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-d.kick:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// inFlight says whether a frame is between two nodes.
+func (d *Daemon) inFlight() bool {
+	for _, l := range d.plan.Links {
+		a, b := d.nodes[l.A.Node], d.nodes[l.B.Node]
+		if !d.takesPart(a.id) || !d.takesPart(b.id) || d.clk.Dead(a.id) || d.clk.Dead(b.id) {
+			continue
+		}
+		if a.page.Sent[l.A.Port].Load() != b.page.Taken[l.B.Port].Load() ||
+			b.page.Sent[l.B.Port].Load() != a.page.Taken[l.A.Port].Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// clockOp changes how time passes.
+func (d *Daemon) clockOp(ctx context.Context, op api.ClockOp) (api.Clock, error) {
+	c := &d.time
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d.real() {
+		return api.Clock{}, api.Errorf(api.CodePrecondition, "clock %s: the lab runs with --time real", op.Op).
+			WithHint("bring it up with --time auto to steer its time")
+	}
+	switch op.Op {
+	case api.ClockPause, api.ClockResume:
+		if err := d.pause(ctx, c, op.Op == api.ClockPause); err != nil {
+			return api.Clock{}, err
+		}
+	case api.ClockStep:
+		if !c.paused {
+			return api.Clock{}, api.Errorf(api.CodeUsage, "clock step: the clock is not paused").WithHint("say `uetlab clock pause` first")
+		}
+		if op.StepNs <= 0 {
+			return api.Clock{}, api.Errorf(api.CodeUsage, "clock step (%d ns): give a duration above 0", op.StepNs)
+		}
+		if err := d.reach(ctx, c, c.seg.Limit+vt.Time(op.StepNs)); err != nil {
+			return api.Clock{}, err
+		}
+		c.seg.Flags |= clock.Rest
+		d.write(c)
+	case api.ClockCap:
+		if !(op.Cap >= 1 && op.Cap <= 1e9) {
+			return api.Clock{}, api.Errorf(api.CodeUsage, "clock cap (%v): give K between 1 and 1e9: virtual time at most at 1/K of the wall", op.Cap)
+		}
+		c.k = op.Cap
+		d.anchor(c)
+		d.write(c)
+	case api.ClockAuto:
+		c.k = 0
+		d.write(c)
+	default:
+		return api.Clock{}, api.Errorf(api.CodeUsage, "clock %q: not known", op.Op).WithHint("use show, pause, resume, step, cap or auto")
+	}
+	return d.showClock(c), nil
+}
+
+// pause stops time where it is, or lets it go on. Callers hold mu.
+func (d *Daemon) pause(ctx context.Context, c *clockwork, stop bool) error {
+	if stop == c.paused {
+		return nil
+	}
+	if stop && !c.run { // at rest virtual time is where the wall is
+		if err := d.reach(ctx, c, d.virtualNow(c)); err != nil {
+			return err
+		}
+	}
+	held, err := d.hold(ctx, c)
+	if err != nil {
+		return err
+	}
+	c.paused = stop
+	c.restVirt, c.restWall = held, c.wall.Now()
+	d.release(c, held)
+	d.event("clock", "", "", map[bool]string{true: "paused", false: "resumed"}[stop])
+	return nil
+}
+
+// showClock describes the clock. Callers hold mu.
+func (d *Daemon) showClock(c *clockwork) api.Clock {
+	lo, hi := d.horizons()
+	r := api.Clock{State: api.ClockResting, NowNs: int64(d.virtualNow(c)), LimitNs: int64(c.seg.Limit), Cap: c.k,
+		MinHorizonNs: int64(lo), MaxHorizonNs: int64(hi), Dilation: c.dilation}
+	switch {
+	case d.real():
+		r.State = api.ClockReal
+	case c.paused:
+		r.State = api.ClockPaused
+	case c.run:
+		r.State = api.ClockRunning
+		if wall, virt := c.wall.Now()-c.markWall, int64(hi-c.markVirt); virt > 0 {
+			r.Dilation = float64(wall) / float64(virt)
+		}
+	}
+	if c.seg.Limit == forever {
+		r.LimitNs = -1
+	}
+	return r
+}
+
+// fidelityFault names the first node whose results are worthless, if any.
+func (d *Daemon) fidelityFault() string {
+	for _, n := range d.nodes {
+		if f := clock.Fault(n.page.Fault.Load()); f != clock.FaultNone {
+			return fmt.Sprintf("%s: %s", n.name, f)
+		}
+	}
+	return ""
+}

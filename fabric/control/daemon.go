@@ -1,0 +1,387 @@
+// Package control is the lab daemon: it brings a lab up on a runtime, wires it, drives its clock, runs workloads on it,
+// schedules link changes, and answers the command line over a unix socket. Nodes outlive it; `uetlab down` cleans up
+// whether it lives or not.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/labdir"
+	"github.com/uetlab/uetlab/fabric/runtime"
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fabric/wiring"
+	"github.com/uetlab/uetlab/internal/clock"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/nodecore"
+)
+
+// Options say what to bring up.
+type Options struct {
+	Lab      string `json:"lab"`
+	Topology string `json:"topology"` // what the user named
+	Time     string `json:"time"`     // auto, real, or K
+	Seed     uint64 `json:"seed"`
+	Version  string `json:"version"`
+	Rootless bool   `json:"rootless"`
+	Listen   string `json:"listen"` // also serve TCP there, with a bearer token; empty = no
+}
+
+// Daemon is the daemon of one lab.
+type Daemon struct {
+	opt  Options
+	dir  *labdir.Dir
+	plan *topology.Plan
+	rt   runtime.Runtime
+	log  *slog.Logger
+
+	clk      *clock.ClockPage
+	nodes    []*node
+	links    []linkState // under time.mu
+	armed    []armed     // under time.mu
+	seqs     []uint64    // under time.mu
+	time     clockwork
+	kick     chan struct{}
+	hasHosts bool
+	isReal   bool
+
+	runBusy sync.Mutex // held for the whole of a run request
+	runMu   sync.Mutex
+	cur     *run // under runMu
+
+	events   eventLog
+	mu       sync.Mutex
+	handles  []runtime.Handle // under mu
+	created  time.Time
+	state    atomic.Value // string, api.Lab…
+	died     atomic.Bool
+	stopping atomic.Bool
+	nodeSock int
+	down     chan struct{} // closed when the lab is to go
+	downOnce sync.Once
+	downDone chan struct{}
+	servers  []*http.Server
+}
+
+const (
+	helloWait = 60 * time.Second
+	stopWait  = 30 * time.Second
+)
+
+// New prepares a daemon; Up brings the lab up.
+func New(opt Options, dir *labdir.Dir, plan *topology.Plan, rt runtime.Runtime, log *slog.Logger) (*Daemon, error) {
+	d := &Daemon{opt: opt, dir: dir, plan: plan, rt: rt, log: log, kick: make(chan struct{}, 1), nodeSock: -1,
+		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), links: make([]linkState, len(plan.Links))}
+	d.state.Store(api.LabStarting)
+	d.time.wall = clock.NewWall()
+	feps := 0
+	for i := range plan.Nodes {
+		switch plan.Nodes[i].Kind {
+		case topology.KindHost:
+			d.hasHosts = true
+		case topology.KindFEP:
+			feps++
+		}
+	}
+	switch opt.Time {
+	case "", "auto":
+		d.isReal = feps == 0 // nobody there whose time could be agreed
+	case "real":
+		d.isReal = true
+	default:
+		k, err := strconv.ParseFloat(opt.Time, 64)
+		if err != nil || !(k >= 1 && k <= 1e9) {
+			return nil, api.Errorf(api.CodeUsage, "--time (%s): use auto, real, or K between 1 and 1e9", opt.Time)
+		}
+		d.time.k = k
+	}
+	return d, nil
+}
+
+func (d *Daemon) real() bool { return d.isReal }
+
+// takesPart says whether a node speaks the trailer and is steered by the daemon: all but plain hosts.
+func (d *Daemon) takesPart(id int) bool { return d.plan.Nodes[id].Kind != topology.KindHost }
+
+// Up brings the lab up and reports its stages. When it fails or ctx ends, what it made is there for Close to undo.
+func (d *Daemon) Up(ctx context.Context, report func(api.Progress)) error {
+	var err error
+	if d.clk, err = clock.Create(d.dir.Node(), len(d.plan.Nodes)); err != nil {
+		return fmt.Errorf("shared pages: %w", err)
+	}
+	for i := range d.plan.Nodes {
+		n := &node{id: i, name: d.plan.Nodes[i].Name, wait: map[uint64]chan answer{}, hello: make(chan struct{})}
+		if n.page, err = clock.OpenNode(d.dir.Node(), i, false); err != nil {
+			return err
+		}
+		d.nodes = append(d.nodes, n)
+	}
+	d.startClock()
+	if err := d.listenNodes(); err != nil {
+		return err
+	}
+	if err := d.saveState(); err != nil {
+		return err
+	}
+	if err := d.startNodes(ctx, report); err != nil {
+		return err
+	}
+	report(api.Progress{Stage: "wire", Total: len(d.plan.Links), Text: "joining nodes"})
+	if err := d.wire(ctx); err != nil {
+		return err
+	}
+	report(api.Progress{Stage: "start", Total: len(d.nodes), Text: "taking ports up"})
+	if err := d.each(ctx, func(n *node) *ctl.Message { return &ctl.Message{Op: "start"} }); err != nil {
+		return err
+	}
+	if err := d.serve(); err != nil {
+		return err
+	}
+	d.state.Store(api.LabReady)
+	if err := d.saveState(); err != nil {
+		return err
+	}
+	d.event("lab", "", "", "ready")
+	report(api.Progress{Stage: api.StageReady, Done: len(d.nodes), Total: len(d.nodes)})
+	return nil
+}
+
+func (d *Daemon) startClock() {
+	c := &d.time
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.wall.Now()
+	c.restWall, c.markWall, c.seg.Wall0 = now, now, now
+	c.seg.Flags = clock.Rest
+	if d.real() {
+		c.seg.Flags, c.seg.Limit = clock.Real, forever
+	}
+	d.write(c)
+}
+
+// startNodes starts all nodes and answers each one's hello with its configuration.
+func (d *Daemon) startNodes(ctx context.Context, report func(api.Progress)) error {
+	specs := make([]runtime.Spec, len(d.plan.Nodes))
+	for i := range d.plan.Nodes {
+		p := &d.plan.Nodes[i]
+		specs[i] = runtime.Spec{Lab: d.opt.Lab, Name: p.Name, ID: i, Kind: p.Kind, Dir: d.dir.Node(), Page: clock.NodeFile(d.dir.Node(), i),
+			Log: d.dir.NodeLog(p.Name), Image: p.Image, Command: p.Command,
+			Labels: map[string]string{"uetlab.lab": d.opt.Lab, "uetlab.node": p.Name, "uetlab.uid": strconv.Itoa(os.Getuid())}}
+	}
+	started := 0
+	report(api.Progress{Stage: "nodes", Total: len(specs), Text: "starting nodes"})
+	configured := make(chan error, 1)
+	cctx, cancel := context.WithTimeout(ctx, helloWait)
+	defer cancel()
+	go func() { configured <- d.configureAll(cctx) }() // ends with the last node's answer or cctx
+	_, err := d.rt.Start(ctx, specs, func(h runtime.Handle) {
+		started++
+		d.mu.Lock()
+		d.handles = append(d.handles, h)
+		d.mu.Unlock()
+		report(api.Progress{Stage: "nodes", Done: started, Total: len(specs), Text: h.Node})
+	})
+	if err != nil {
+		cancel()
+		<-configured
+		return err
+	}
+	return <-configured
+}
+
+// configureAll sends every node its configuration as soon as it says hello.
+func (d *Daemon) configureAll(ctx context.Context) error {
+	routes := d.plan.Routes(nil)
+	errs := make([]error, len(d.nodes))
+	var wg sync.WaitGroup
+	for i, n := range d.nodes {
+		wg.Add(1)
+		go func() { // ends with the node's answer or ctx
+			defer wg.Done()
+			select {
+			case <-n.hello:
+			case <-ctx.Done():
+				errs[i] = fmt.Errorf("node %s did not come up: %w (its log: %s)", n.name, ctx.Err(), d.dir.NodeLog(n.name))
+				return
+			}
+			cfg := d.config(i, routes[i])
+			_, files, err := n.call(ctx, d, ctl.Message{Op: "config", Config: cfg})
+			closeAll(files)
+			errs[i] = err
+		}()
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (d *Daemon) config(id int, routes []topology.Route) *ctl.Config {
+	cfg := nodecore.Config(d.plan, id, d.opt.Seed, routes)
+	cfg.Real = d.real()
+	return cfg
+}
+
+// wire joins the nodes' namespaces with veth pairs.
+func (d *Daemon) wire(ctx context.Context) error {
+	ns := make([]*os.File, len(d.nodes))
+	for i, n := range d.nodes {
+		n.mu.Lock()
+		ns[i] = n.netns
+		n.mu.Unlock()
+		if ns[i] == nil {
+			return fmt.Errorf("node %s: %w", n.name, errNodeGone)
+		}
+	}
+	return wiring.Wire(ctx, d.plan, ns)
+}
+
+// nodeGone is called when a node's connection has ended.
+func (d *Daemon) nodeGone(n *node) {
+	if d.stopping.Load() {
+		return
+	}
+	n.mu.Lock()
+	was := n.dead
+	n.dead = true
+	n.mu.Unlock()
+	if was || d.state.Load() == api.LabStarting {
+		return
+	}
+	d.died.Store(true)
+	d.clk.SetDead(n.id, true)
+	d.event("node", n.name, "", "died; its links go down")
+	ctx, cancel := context.WithTimeout(context.Background(), runWait)
+	defer cancel()
+	for i := range d.plan.Links {
+		l := &d.plan.Links[i]
+		if l.A.Node == n.id || l.B.Node == n.id {
+			if _, err := d.changeLink(ctx, l.Name, api.LinkChange{Op: api.LinkOpFail}); err != nil {
+				d.log.Warn("take a dead node's link down", "link", l.Name, "err", err)
+			}
+		}
+	}
+}
+
+// state file: what was made, for whoever cleans up.
+type stateFile struct {
+	Options Options          `json:"options"`
+	Runtime string           `json:"runtime"`
+	Pid     int              `json:"pid"`
+	State   string           `json:"state"`
+	Created time.Time        `json:"createdAt"`
+	Handles []runtime.Handle `json:"nodes"`
+}
+
+func (d *Daemon) saveState() error {
+	d.mu.Lock()
+	s := stateFile{d.opt, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles)}
+	d.mu.Unlock()
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := d.dir.State() + ".new"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return fmt.Errorf("state file: %w", err)
+	}
+	return os.Rename(tmp, d.dir.State())
+}
+
+// poke lets the rest loop look again.
+func (d *Daemon) poke() {
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Run serves until somebody asks for the lab's end or ctx ends.
+func (d *Daemon) Run(ctx context.Context) {
+	rctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { defer close(done); d.restLoop(rctx) }() // ends with rctx
+	select {
+	case <-ctx.Done():
+	case <-d.down:
+	}
+	cancel()
+	<-done
+}
+
+// Stop asks Run to return.
+func (d *Daemon) Stop() { d.downOnce.Do(func() { close(d.down) }) }
+
+// Close stops all nodes and removes the lab's directory.
+func (d *Daemon) Close() error {
+	d.stopping.Store(true)
+	d.state.Store(api.LabStopping)
+	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	d.mu.Lock()
+	handles := slices.Clone(d.handles)
+	d.mu.Unlock()
+	err := d.rt.Stop(ctx, d.opt.Lab, handles)
+	if d.nodeSock >= 0 {
+		_ = unix.Shutdown(d.nodeSock, unix.SHUT_RDWR)
+		unix.Close(d.nodeSock)
+	}
+	if err == nil {
+		err = d.dir.Remove()
+	}
+	close(d.downDone)
+	sctx, scancel := context.WithTimeout(context.Background(), time.Second)
+	defer scancel()
+	for _, s := range d.servers {
+		_ = s.Shutdown(sctx) // whoever still reads has had its answer
+		_ = s.Close()
+	}
+	return err
+}
+
+// serve opens the REST socket, the exec socket, and the TCP port if one is wanted.
+func (d *Daemon) serve() error {
+	l, err := listenUnix("unix", d.dir.Sock())
+	if err != nil {
+		return err
+	}
+	d.serveHTTP(l, d.handler())
+	if err := d.serveExec(); err != nil {
+		return err
+	}
+	if d.opt.Listen == "" {
+		return nil
+	}
+	return d.serveTCP(d.opt.Listen)
+}
+
+func (d *Daemon) serveHTTP(l net.Listener, h http.Handler) {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	d.servers = append(d.servers, s)
+	go func() { _ = s.Serve(l) }() // ends with Close
+}
+
+func listenUnix(network, path string) (net.Listener, error) {
+	l, err := net.Listen(network, path)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}

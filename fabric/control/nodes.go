@@ -1,0 +1,215 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/uetlab/uetlab/internal/clock"
+	"github.com/uetlab/uetlab/internal/ctl"
+)
+
+// node is the daemon's end of a node: its page and its connection.
+type node struct {
+	id   int
+	name string
+	page *clock.NodePage
+
+	mu     sync.Mutex
+	conn   *ctl.Conn
+	netns  *os.File
+	nextID uint64
+	wait   map[uint64]chan answer
+	dead   bool
+
+	hello chan struct{} // closed at the first hello
+	once  sync.Once
+}
+
+type answer struct {
+	reply ctl.Reply
+	files []*os.File
+	err   error
+}
+
+var errNodeGone = errors.New("the node has ended")
+
+// call sends a message and waits for its answer. The files that come with it are the caller's.
+func (n *node) call(ctx context.Context, d *Daemon, m ctl.Message) (ctl.Reply, []*os.File, error) {
+	n.mu.Lock()
+	if n.conn == nil || n.dead {
+		n.mu.Unlock()
+		return ctl.Reply{}, nil, fmt.Errorf("node %s: %w", n.name, errNodeGone)
+	}
+	n.nextID++
+	m.ID = n.nextID
+	ch := make(chan answer, 1)
+	n.wait[m.ID] = ch
+	err := n.conn.Send(&m)
+	n.mu.Unlock()
+	if err != nil {
+		return ctl.Reply{}, nil, fmt.Errorf("node %s: %w", n.name, err)
+	}
+	d.clk.Bell[n.id].Add(1)
+	select {
+	case a := <-ch:
+		switch {
+		case a.err != nil:
+			return a.reply, a.files, fmt.Errorf("node %s: %w", n.name, a.err)
+		case a.reply.Error != "":
+			return a.reply, a.files, fmt.Errorf("node %s: %s", n.name, a.reply.Error)
+		}
+		return a.reply, a.files, nil
+	case <-ctx.Done():
+		n.mu.Lock()
+		delete(n.wait, m.ID)
+		n.mu.Unlock()
+		return ctl.Reply{}, nil, fmt.Errorf("node %s does not answer: %w", n.name, ctx.Err())
+	}
+}
+
+// each calls all nodes for which msg gives a message, at the same time, and joins their errors.
+func (d *Daemon) each(ctx context.Context, msg func(n *node) *ctl.Message) error {
+	errs := make([]error, len(d.nodes))
+	var wg sync.WaitGroup
+	for i, n := range d.nodes {
+		m := msg(n)
+		if m == nil || n.isDead() {
+			continue
+		}
+		wg.Add(1)
+		go func() { // ends with the node's answer or ctx
+			defer wg.Done()
+			_, files, err := n.call(ctx, d, *m)
+			closeAll(files)
+			errs[i] = err
+		}()
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+func (n *node) isDead() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dead
+}
+
+// wake gets all nodes out of their sleep.
+func (d *Daemon) wake() {
+	for _, n := range d.nodes {
+		n.mu.Lock()
+		if n.conn != nil && !n.dead {
+			_ = n.conn.Send(&ctl.Message{Op: "wake"}) // a node that is gone is noticed by its reader
+			d.clk.Bell[n.id].Add(1)
+		}
+		n.mu.Unlock()
+	}
+}
+
+// listenNodes accepts nodes until the socket is closed.
+func (d *Daemon) listenNodes() error {
+	path := d.dir.NodeSock()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("lab socket %s: %w", path, err)
+	}
+	if err := errors.Join(os.Chmod(path, 0o600), unix.Listen(fd, 512)); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	d.nodeSock = fd
+	go d.acceptNodes(fd) // ends when Close shuts the socket
+	return nil
+}
+
+func (d *Daemon) acceptNodes(fd int) {
+	for {
+		c, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		go d.serveNode(ctl.NewConn(c)) // ends with the connection
+	}
+}
+
+// serveNode reads all that one node sends.
+func (d *Daemon) serveNode(c *ctl.Conn) {
+	var r ctl.Reply
+	files, err := c.Recv(&r, true)
+	if err != nil || r.Hello == nil || r.Hello.Lab != d.opt.Lab || r.Hello.ID < 0 || r.Hello.ID >= len(d.nodes) || len(files) != 1 {
+		d.log.Warn("a stranger on the lab socket", "err", err)
+		closeAll(files)
+		c.Close()
+		return
+	}
+	n := d.nodes[r.Hello.ID]
+	n.mu.Lock()
+	if n.conn != nil {
+		n.mu.Unlock()
+		d.log.Warn("second connection of a node refused", "node", n.name)
+		closeAll(files)
+		c.Close()
+		return
+	}
+	n.conn, n.netns = c, files[0]
+	n.mu.Unlock()
+	n.once.Do(func() { close(n.hello) })
+	for {
+		var r ctl.Reply
+		files, err := c.Recv(&r, true)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				d.log.Warn("lab socket", "node", n.name, "err", err)
+			}
+			break
+		}
+		d.dispatch(n, r, files)
+	}
+	n.mu.Lock()
+	for id, ch := range n.wait {
+		ch <- answer{err: errNodeGone}
+		delete(n.wait, id)
+	}
+	n.conn = nil
+	n.mu.Unlock()
+	c.Close()
+	d.nodeGone(n)
+}
+
+func (d *Daemon) dispatch(n *node, r ctl.Reply, files []*os.File) {
+	switch {
+	case r.ID != 0:
+		n.mu.Lock()
+		ch := n.wait[r.ID]
+		delete(n.wait, r.ID)
+		n.mu.Unlock()
+		if ch != nil {
+			ch <- answer{reply: r, files: files}
+			return
+		}
+	case r.Result != nil:
+		d.result(n, *r.Result)
+	case r.Event != "":
+		d.event("node", n.name, "", r.Event)
+	}
+	closeAll(files)
+}

@@ -1,0 +1,394 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep"
+	"github.com/uetlab/uetlab/internal/clock"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/workload"
+)
+
+// run is a workload that is under way.
+type run struct {
+	spec  workload.Spec
+	t0    vt.Time
+	ranks []int // node of every rank
+
+	mu      sync.Mutex
+	results map[int]workload.RankResult
+}
+
+const (
+	settle  = 500 * time.Microsecond // virtual time after the last rank's end in which the last acknowledgements arrive
+	runWait = 30 * time.Second       // for nodes to take a run
+)
+
+func (d *Daemon) result(n *node, r workload.RankResult) {
+	d.runMu.Lock()
+	cur := d.cur
+	d.runMu.Unlock()
+	if cur == nil {
+		return
+	}
+	cur.mu.Lock()
+	cur.results[r.Rank] = r
+	cur.mu.Unlock()
+}
+
+func (r *run) finished() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.results) == len(r.ranks)
+}
+
+// runWorkload runs every size of a request in turn and emits progress and results.
+func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(api.RunEvent) error) error {
+	if !d.runBusy.TryLock() {
+		return api.Errorf(api.CodeExists, "run: another run is under way in lab %s", d.opt.Lab).WithHint("wait for it, or interrupt it")
+	}
+	defer d.runBusy.Unlock()
+	if len(req.Sizes) == 0 {
+		return api.Errorf(api.CodeUsage, "run: no size given").WithHint("for example --size 1MiB")
+	}
+	for _, size := range req.Sizes {
+		spec, err := d.spec(req, size)
+		if err != nil {
+			return err
+		}
+		res, err := d.runOne(ctx, spec, req, emit)
+		if err != nil {
+			return err
+		}
+		if err := emit(api.RunEvent{Type: api.RunResult, Result: res}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spec works a request out for one size: its ranks become nodes.
+func (d *Daemon) spec(req api.RunRequest, size int64) (workload.Spec, error) {
+	var hosts []int
+	for i := range d.plan.Nodes {
+		if d.plan.Nodes[i].Kind == topology.KindFEP {
+			hosts = append(hosts, i)
+		}
+	}
+	s := workload.Spec{Workload: req.Workload, Size: size, Iters: max(1, req.Iterations), Check: req.Check, Seed: req.Seed,
+		Algo: req.Algo, Op: req.Op}
+	pick := req.Ranks
+	if len(pick) == 0 {
+		n := req.RankCount
+		if n == 0 {
+			n = len(hosts)
+		}
+		if n > len(hosts) {
+			return s, api.Errorf(api.CodeUsage, "--ranks (%d): the lab has %d end points", n, len(hosts))
+		}
+		for i := range n {
+			pick = append(pick, i)
+		}
+	}
+	for _, h := range pick {
+		if h < 0 || h >= len(hosts) {
+			return s, api.Errorf(api.CodeUsage, "--ranks (%d): the lab has end points 0 to %d", h, len(hosts)-1)
+		}
+		if d.nodes[hosts[h]].isDead() {
+			return s, api.Errorf(api.CodePartial, "--ranks (%d): node %s is dead", h, d.nodes[hosts[h]].name)
+		}
+		s.Nodes = append(s.Nodes, hosts[h])
+	}
+	s.Ranks = len(s.Nodes)
+	if err := s.Validate(); err != nil {
+		return s, api.Errorf(api.CodeUsage, "run: %w", err)
+	}
+	if s.Iters > 1 {
+		var err error
+		if s.Guard, err = workload.SafeGuard(s, d.plan); err != nil {
+			return s, api.Errorf(api.CodeFailure, "run: %w", err)
+		}
+	}
+	return s, nil
+}
+
+func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequest, emit func(api.RunEvent) error) (*workload.Result, error) {
+	r := &run{spec: spec, ranks: spec.Nodes, results: map[int]workload.RankResult{}}
+	before, err := d.begin(ctx, r, req.Warm)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	err = d.follow(ctx, r, emit)
+	wall := time.Since(began).Seconds()
+	if err != nil {
+		d.abort(r)
+		return nil, err
+	}
+	if err := d.end(ctx, r); err != nil {
+		return nil, err
+	}
+	totals := d.totals(before)
+	totals.WallSeconds = wall
+	ranks := make([]workload.RankResult, 0, len(r.results))
+	for i := range r.ranks {
+		ranks = append(ranks, r.results[i])
+	}
+	res, err := workload.Summarize(spec, ranks, totals, d.plan)
+	if err != nil {
+		return nil, err
+	}
+	d.event("run", "", "", fmt.Sprintf("%s of %d bytes on %d ranks: %d ns, %s", spec.Workload, spec.Size, spec.Ranks, res.FCT.Max, res.Fidelity.Verdict))
+	return &res, nil
+}
+
+// begin schedules t0 at all nodes and lets time go.
+func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, err error) {
+	c := &d.time
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held, err := d.hold(ctx, c)
+	if err != nil {
+		return before, err
+	}
+	now := max(held, d.virtualNow(c))
+	if !c.paused {
+		// What an earlier run or a change has left under way arrives before the new run begins.
+		for tries := 0; d.inFlight() && tries < 100 && !d.real(); tries++ {
+			now = now.Add(10 * time.Microsecond)
+			if err := d.reach(ctx, c, now); err != nil {
+				return before, err
+			}
+			d.rest(c)
+		}
+	}
+	margin := ahead
+	if d.real() {
+		margin = 50 * time.Millisecond // no agreement: the message must be there before its time
+	}
+	r.t0 = now.Add(margin)
+	addrs := make([]string, len(r.ranks))
+	rank := map[int]int{}
+	for i, id := range r.ranks {
+		addrs[i], rank[id] = d.plan.Nodes[id].Addr4.String(), i
+	}
+	d.runMu.Lock()
+	d.cur = r
+	d.runMu.Unlock()
+	before = d.counters()
+	wctx, cancel := context.WithTimeout(ctx, runWait)
+	defer cancel()
+	err = d.each(wctx, func(n *node) *ctl.Message {
+		if !d.takesPart(n.id) {
+			return nil
+		}
+		m := &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Rank: -1, Addrs: addrs}
+		if i, ok := rank[n.id]; ok {
+			m.Rank = i
+		}
+		return &ctl.Message{Op: "run", Run: m}
+	})
+	if err == nil {
+		err = d.fireArmed(wctx, r.t0)
+	}
+	if err != nil {
+		d.forget(r)
+		d.release(c, held)
+		return before, err
+	}
+	c.run = true
+	d.release(c, held)
+	return before, nil
+}
+
+func (d *Daemon) forget(r *run) {
+	d.runMu.Lock()
+	if d.cur == r {
+		d.cur = nil
+	}
+	d.runMu.Unlock()
+}
+
+// follow waits for all ranks, moves time over idle stretches, and tells how far the run is.
+func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) error) error {
+	c := &d.time
+	var told time.Time
+	stuck := 0
+	for !r.finished() {
+		if err := ctx.Err(); err != nil {
+			return api.Errorf(api.CodeInterrupted, "run: %w", err)
+		}
+		for _, id := range r.ranks {
+			if d.nodes[id].isDead() {
+				return api.Errorf(api.CodePartial, "run: node %s has died", d.nodes[id].name).WithHint("see `uetlab logs %s`", d.nodes[id].name)
+			}
+		}
+		c.mu.Lock()
+		if !c.paused && !d.real() {
+			next, quiet := d.leap(c)
+			if quiet && next == vt.Never && !r.finished() {
+				stuck++
+			} else {
+				stuck = 0
+			}
+		}
+		_, hi := d.horizons()
+		c.mu.Unlock()
+		if stuck > 400 { // a rank's result may still be on its way to us
+			return api.Errorf(api.CodeFailure, "run: nothing is left to happen at virtual time %v, and %d of %d ranks have not finished", hi, len(r.ranks)-len(r.results), len(r.ranks)).
+				WithHint("see `uetlab stats` and `uetlab events`")
+		}
+		if time.Since(told) > 100*time.Millisecond {
+			told = time.Now()
+			if err := emit(api.RunEvent{Type: api.RunProgress, Progress: d.progress(r, hi)}); err != nil {
+				return err
+			}
+		}
+		sleep(tick)
+	}
+	return nil
+}
+
+func (d *Daemon) progress(r *run, hi vt.Time) *api.RunProgressInfo {
+	p := &api.RunProgressInfo{SizeBytes: r.spec.Size, VirtualNs: max(0, int64(hi-r.t0))}
+	for _, id := range r.ranks {
+		p.DoneBytes += d.nodes[id].page.Done.Load()
+		p.TotalBytes += d.nodes[id].page.Total.Load()
+	}
+	if p.TotalBytes > 0 {
+		p.Iteration = min(r.spec.Iters, 1+int(int64(r.spec.Iters)*p.DoneBytes/p.TotalBytes))
+	}
+	return p
+}
+
+// end lets the last acknowledgements arrive and puts the lab to rest.
+func (d *Daemon) end(ctx context.Context, r *run) error {
+	c := &d.time
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer d.forget(r)
+	if d.real() {
+		c.run = false
+		sleep(20 * time.Millisecond)
+		return nil
+	}
+	var last int64
+	for _, res := range r.results {
+		for _, s := range res.Iterations {
+			last = max(last, s.EndNs, s.AckedNs)
+		}
+	}
+	held, err := d.hold(ctx, c)
+	if err != nil {
+		return err
+	}
+	limit := max(held, r.t0.Add(time.Duration(last)+settle))
+	wall, virt := c.wall.Now()-c.markWall, int64(held-c.markVirt)
+	if virt > 0 {
+		c.dilation = float64(wall) / float64(virt)
+	}
+	if err := d.reach(ctx, c, limit); err != nil {
+		return err
+	}
+	c.run = false
+	d.rest(c)
+	d.poke()
+	return nil
+}
+
+// abort ends a run in the middle: at one virtual time all nodes forget it.
+func (d *Daemon) abort(r *run) {
+	ctx, cancel := context.WithTimeout(context.Background(), runWait)
+	defer cancel()
+	c := &d.time
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer d.forget(r)
+	held, err := d.hold(ctx, c)
+	if err == nil {
+		at := held.Add(ahead)
+		if d.real() {
+			at = held.Add(50 * time.Millisecond)
+		}
+		err = d.each(ctx, func(n *node) *ctl.Message {
+			if !d.takesPart(n.id) {
+				return nil
+			}
+			return &ctl.Message{Op: "run", Run: &ctl.Run{At: at, Seed: r.spec.Seed, Rank: -1}}
+		})
+		if err == nil && !c.paused && !d.real() {
+			err = d.reach(ctx, c, at)
+		}
+	}
+	if err != nil {
+		d.log.Warn("abort a run", "err", err)
+	}
+	c.run = false
+	if !d.real() {
+		d.rest(c)
+	}
+	d.event("run", "", "", "aborted")
+}
+
+// totals are the fabric's counters at one moment.
+type totals struct {
+	ports        link.Counters
+	data, retx   uint64
+	frames, late uint64
+}
+
+func (d *Daemon) counters() totals {
+	var t totals
+	for _, n := range d.nodes {
+		for i := range d.plan.Nodes[n.id].Ports {
+			for c := range t.ports {
+				t.ports[c] += n.page.Ports[i][c].Load()
+			}
+		}
+		t.data += n.page.FEP[fep.DataTx].Load()
+		t.retx += n.page.FEP[fep.Retx].Load()
+		t.frames += n.page.Frames.Load()
+		t.late += n.page.Late.Load()
+	}
+	return t
+}
+
+// totals gives what the run has added to the counters, and the verdict.
+func (d *Daemon) totals(before totals) workload.Totals {
+	now := d.counters()
+	var worst int64
+	for _, n := range d.nodes {
+		worst = max(worst, n.page.Worst.Load())
+	}
+	t := workload.Totals{
+		Packets: now.data - before.data, Retransmits: now.retx - before.retx,
+		PacketHops:     now.ports[link.RxFrames] - before.ports[link.RxFrames],
+		DataPacketHops: now.ports[link.RxData] - before.ports[link.RxData],
+		Drops:          now.ports.Drops() - before.ports.Drops(),
+		Fidelity:       workload.Fidelity{Frames: now.frames - before.frames, Late: now.late - before.late, WorstLateNs: worst, Verdict: "exact"},
+	}
+	var reasons []string
+	if f := d.fidelityFault(); f != "" {
+		reasons = append(reasons, f)
+	}
+	if d.died.Load() {
+		reasons = append(reasons, "a node died")
+	}
+	switch {
+	case len(reasons) > 0:
+		t.Fidelity.Verdict = "invalid: " + strings.Join(reasons, "; ")
+	case d.real():
+		t.Fidelity.Verdict = "real"
+	case d.hasHosts:
+		t.Fidelity.Verdict = "free"
+	}
+	return t
+}

@@ -1,0 +1,220 @@
+package control
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/uetlab/uetlab/fabric/api"
+)
+
+// handler is the REST API (fabric/api has the shapes).
+func (d *Daemon) handler() http.Handler {
+	m := http.NewServeMux()
+	get := func(path string, f func(r *http.Request) (any, error)) { m.HandleFunc("GET "+path, answer1(f)) }
+	get("/v1/lab", func(*http.Request) (any, error) { return d.lab(), nil })
+	get("/v1/plan", func(*http.Request) (any, error) { return d.plan, nil })
+	get("/v1/nodes", func(*http.Request) (any, error) { return d.nodeStatus(), nil })
+	get("/v1/links", func(*http.Request) (any, error) { return d.linkStatus(), nil })
+	get("/v1/clock", func(*http.Request) (any, error) {
+		d.time.mu.Lock()
+		defer d.time.mu.Unlock()
+		return d.showClock(&d.time), nil
+	})
+	get("/v1/stats", func(r *http.Request) (any, error) { return d.stats(r.Context(), r.URL.Query().Get("node")) })
+	m.HandleFunc("POST /v1/links/{name}", answer1(func(r *http.Request) (any, error) {
+		var ch api.LinkChange
+		if err := body(r, &ch); err != nil {
+			return nil, err
+		}
+		return d.changeLink(r.Context(), r.PathValue("name"), ch)
+	}))
+	m.HandleFunc("POST /v1/clock", answer1(func(r *http.Request) (any, error) {
+		var op api.ClockOp
+		if err := body(r, &op); err != nil {
+			return nil, err
+		}
+		return d.clockOp(r.Context(), op)
+	}))
+	m.HandleFunc("POST /v1/run", d.handleRun)
+	m.HandleFunc("GET /v1/events", d.handleEvents)
+	m.HandleFunc("GET /v1/capture", d.handleCapture)
+	m.HandleFunc("GET /v1/logs", d.handleLogs)
+	m.HandleFunc("POST /v1/down", func(w http.ResponseWriter, r *http.Request) {
+		d.Stop()
+		select {
+		case <-d.downDone:
+		case <-r.Context().Done():
+		}
+	})
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collector{d})
+	m.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	return m
+}
+
+func answer1(f func(r *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := f(r)
+		if err != nil {
+			api.WriteError(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v) // the client may be gone
+	}
+}
+
+func body(r *http.Request, v any) error {
+	dec := json.NewDecoder(io.LimitReader(r.Body, 1<<20))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return api.Errorf(api.CodeUsage, "request body: %w", err)
+	}
+	return nil
+}
+
+// lines writes one JSON value a line and flushes each.
+func lines(w http.ResponseWriter) func(v any) error {
+	w.Header().Set("Content-Type", "application/jsonl")
+	enc, fl := json.NewEncoder(w), http.NewResponseController(w)
+	return func(v any) error {
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+		return fl.Flush()
+	}
+}
+
+func (d *Daemon) handleRun(w http.ResponseWriter, r *http.Request) {
+	var req api.RunRequest
+	if err := body(r, &req); err != nil {
+		api.WriteError(w, err)
+		return
+	}
+	put := lines(w)
+	began := false
+	err := d.runWorkload(r.Context(), req, func(ev api.RunEvent) error {
+		began = true
+		return put(ev)
+	})
+	switch {
+	case err == nil:
+	case !began:
+		api.WriteError(w, err)
+	default:
+		_ = put(api.RunEvent{Type: api.RunError, Error: api.AsError(err)})
+	}
+}
+
+func (d *Daemon) handleEvents(w http.ResponseWriter, r *http.Request) {
+	put := lines(w)
+	var seq uint64
+	for {
+		list, more := d.events.since(seq)
+		for _, e := range list {
+			if put(e) != nil {
+				return
+			}
+			seq = e.Seq
+		}
+		if r.URL.Query().Get("follow") == "" {
+			return
+		}
+		select {
+		case <-more:
+		case <-r.Context().Done():
+			return
+		case <-d.downDone:
+			return
+		}
+	}
+}
+
+func (d *Daemon) handleLogs(w http.ResponseWriter, r *http.Request) {
+	n, err := d.plan.Node(r.URL.Query().Get("node"))
+	if err != nil {
+		api.WriteError(w, api.Errorf(api.CodeNotFound, "logs: %w", err))
+		return
+	}
+	f, err := os.Open(d.dir.NodeLog(n.Name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		api.WriteError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if f == nil {
+		return // the node has said nothing
+	}
+	defer f.Close()
+	fl := http.NewResponseController(w)
+	for {
+		if _, err := io.Copy(w, f); err != nil {
+			return
+		}
+		if r.URL.Query().Get("follow") == "" {
+			return
+		}
+		_ = fl.Flush()
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-r.Context().Done():
+			return
+		case <-d.downDone:
+			return
+		}
+	}
+}
+
+// serveTCP serves the API on a TCP port to those who know the token in the lab directory's file "token".
+func (d *Daemon) serveTCP(addr string) error {
+	var b [24]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return err
+	}
+	token := hex.EncodeToString(b[:])
+	if err := os.WriteFile(filepath.Join(d.dir.Path, "token"), []byte(token+"\n"), 0o600); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", addr, err)
+	}
+	d.serveHTTP(l, guard(d.handler(), token))
+	return nil
+}
+
+// guard lets only those in who have the token, and keeps web pages of other origins out.
+func guard(h http.Handler, token string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		ip := net.ParseIP(host)
+		if r.Header.Get("Origin") != "" || host != "localhost" && ip == nil {
+			http.Error(w, "this API is not for web pages of other origins", http.StatusForbidden)
+			return
+		}
+		got, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "the bearer token is missing or wrong; it is in the lab directory's file token", http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

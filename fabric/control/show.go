@@ -1,0 +1,175 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/link"
+)
+
+func (d *Daemon) lab() api.Lab {
+	t := d.opt.Time
+	if t == "" {
+		t = "auto"
+	}
+	if d.real() {
+		t = "real"
+	}
+	state := d.state.Load().(string)
+	d.runMu.Lock()
+	if d.cur != nil && state == api.LabReady {
+		state = api.LabRunning
+	}
+	d.runMu.Unlock()
+	return api.Lab{Name: d.opt.Lab, Topology: d.opt.Topology, Runtime: d.rt.Name(), Time: t, Seed: d.opt.Seed, Pid: pid(), State: state,
+		CreatedAt: d.created, Version: d.opt.Version, Nodes: len(d.plan.Nodes), Links: len(d.plan.Links), Rootless: d.opt.Rootless, Dir: d.dir.Path}
+}
+
+// portCounters gives a port's counters by name. What is 0 and counts drops is left out where short.
+func (d *Daemon) portCounters(node, port int) map[string]uint64 {
+	m := make(map[string]uint64, link.NumCounters)
+	for c := range link.NumCounters {
+		m[c.String()] = d.nodes[node].page.Ports[port][c].Load()
+	}
+	return m
+}
+
+func (d *Daemon) fepCounters(node int) map[string]uint64 {
+	if d.plan.Nodes[node].Kind != topology.KindFEP {
+		return nil
+	}
+	m := make(map[string]uint64, fep.NumCounters)
+	for c := range fep.NumCounters {
+		m[c.String()] = d.nodes[node].page.FEP[c].Load()
+	}
+	return m
+}
+
+func (d *Daemon) nodeStatus() []api.NodeStatus {
+	d.runMu.Lock()
+	cur := d.cur
+	d.runMu.Unlock()
+	out := make([]api.NodeStatus, 0, len(d.nodes))
+	for i, n := range d.nodes {
+		p := &d.plan.Nodes[i]
+		s := api.NodeStatus{Name: n.name, ID: i, Kind: string(p.Kind), Tier: p.Tier, State: api.NodeUp, Addr4: p.Addr4.String(), Addr6: p.Addr6.String(),
+			Ports: len(p.Ports), HorizonNs: n.page.Horizon.Load(), NextNs: n.page.Next.Load()}
+		if n.isDead() {
+			s.State = api.NodeDead
+		}
+		d.mu.Lock()
+		for _, h := range d.handles {
+			if h.ID == i {
+				s.Pid, s.Container = h.Pid, h.Ref
+			}
+		}
+		d.mu.Unlock()
+		if cur != nil {
+			for r, id := range cur.ranks {
+				if id == i {
+					s.Ranks = append(s.Ranks, r)
+				}
+			}
+		}
+		var sum link.Counters
+		for q := range p.Ports {
+			for c := range sum {
+				sum[c] += n.page.Ports[q][c].Load()
+			}
+		}
+		s.Counters = map[string]uint64{"tx_frames": sum[link.TxFrames], "rx_frames": sum[link.RxFrames], "drops": sum.Drops(), "late": sum[link.Late]}
+		out = append(out, s)
+	}
+	return out
+}
+
+func impair(i link.Impair) api.Impair {
+	r := i.Rate
+	if r == 0 {
+		r = 1
+	}
+	return api.Impair{Down: i.Down, Blackhole: i.Blackhole, Loss: i.Loss, DelayNs: int64(i.Delay), Rate: r}
+}
+
+func (d *Daemon) linkStatus() []api.LinkStatus {
+	d.time.mu.Lock()
+	states := append([]linkState(nil), d.links...)
+	d.time.mu.Unlock()
+	out := make([]api.LinkStatus, 0, len(d.plan.Links))
+	for i := range d.plan.Links {
+		l := &d.plan.Links[i]
+		end := func(e topology.End) api.End {
+			return api.End{Node: d.nodes[e.Node].name, Port: d.plan.Nodes[e.Node].Ports[e.Port].Name}
+		}
+		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp,
+			AB: api.Direction{Impair: impair(states[i].ab), Counters: d.portCounters(l.A.Node, l.A.Port)},
+			BA: api.Direction{Impair: impair(states[i].ba), Counters: d.portCounters(l.B.Node, l.B.Port)}}
+		switch {
+		case states[i].down():
+			s.State = api.LinkDown
+		case states[i] != (linkState{}):
+			s.State = api.LinkImpaired
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// stats gives the counters of one node, or of all, and the PDCs of end points.
+func (d *Daemon) stats(ctx context.Context, name string) ([]api.NodeStats, error) {
+	nodes := d.nodes
+	if name != "" {
+		n, err := d.plan.Node(name)
+		if err != nil {
+			return nil, api.Errorf(api.CodeNotFound, "stats: %w", err)
+		}
+		nodes = d.nodes[n.ID : n.ID+1]
+	}
+	out := make([]api.NodeStats, 0, len(nodes))
+	for _, n := range nodes {
+		p := &d.plan.Nodes[n.id]
+		s := api.NodeStats{Name: n.name, Kind: string(p.Kind), FEP: d.fepCounters(n.id)}
+		for i := range p.Ports {
+			s.Ports = append(s.Ports, api.PortStats{Name: p.Ports[i].Name, Link: d.plan.Links[p.Ports[i].Link].Name, Counters: d.portCounters(n.id, i)})
+		}
+		if p.Kind == topology.KindFEP && !n.isDead() {
+			var err error
+			if s.PDCs, err = d.pdcs(ctx, n); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func (d *Daemon) pdcs(ctx context.Context, n *node) ([]api.PDCStats, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r, files, err := n.call(ctx, d, ctl.Message{Op: "pdcs"})
+	closeAll(files)
+	if err != nil {
+		return nil, err
+	}
+	var list []ctl.PDC
+	if err := json.Unmarshal(r.Data, &list); err != nil {
+		return nil, fmt.Errorf("node %s: %w", n.name, err)
+	}
+	out := make([]api.PDCStats, 0, len(list))
+	for _, p := range list {
+		s := api.PDCStats{ID: uint32(p.ID), PeerID: uint32(p.PeerID), Peer: p.Peer, State: p.State, Counters: p.Counters}
+		for i := range d.plan.Nodes {
+			if a := &d.plan.Nodes[i]; a.Addr4.String() == p.Peer || a.Addr6.String() == p.Peer {
+				s.Peer = a.Name
+			}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
