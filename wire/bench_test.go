@@ -147,7 +147,9 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		b := AppendUDPFrame(buf[:0], &FrameFields{Src: IPv4(in.IP).Dst(), Dst: IPv4(in.IP).Src(), EV: in.EV})
 		b = AppendAck(b, &AckFields{Type: TypeAckCC, Next: NextResponse, CACK: r.PSN()})
 		b = AppendSESResponse(b, &ResponseFields{})
-		b = AppendTrailer(AppendUETCRC(b), 12, 0)
+		if b = AppendTrailer(AppendUETCRC(b), 12, 0); !FCSOK(b) {
+			t.Fatal("FCS")
+		}
 		if _, err := ParseUET(bad, ProtoNative); err == nil {
 			t.Fatal("bad frame accepted")
 		}

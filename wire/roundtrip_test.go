@@ -250,3 +250,60 @@ func TestInPlace(t *testing.T) {
 		t.Error("a CLEAR_COMMAND needs its payload", err)
 	}
 }
+
+// TestParseLengths gives every parser its header with one byte too few, exactly enough, and one more.
+func TestParseLengths(t *testing.T) {
+	ses := func(n NextHdr) []byte { return make([]byte, n.HeaderLen()) }
+	cswap := AppendAtomic(nil, &AtomicFields{Op: AtomicCSwap})
+	for name, c := range map[string]struct {
+		b     []byte
+		parse func(b []byte) (int, error)
+	}{
+		"prologue":   {make([]byte, 2), func(b []byte) (int, error) { v, err := ParsePrologue(b); return len(v), err }},
+		"tss":        {AppendTSS(nil, &TSSFields{}), func(b []byte) (int, error) { v, err := ParseTSS(b); return len(v), err }},
+		"tss ssi":    {AppendTSS(nil, &TSSFields{SP: true}), func(b []byte) (int, error) { v, err := ParseTSS(b); return len(v), err }},
+		"rudi":       {AppendRUDI(nil, &RUDIFields{Type: TypeRUDIReq}), func(b []byte) (int, error) { v, err := ParseRUDI(b); return len(v), err }},
+		"uud":        {AppendUUD(nil, 1), func(b []byte) (int, error) { v, err := ParseUUD(b); return len(v), err }},
+		"std":        {ses(NextRequestStd), func(b []byte) (int, error) { v, err := ParseSESStd(b); return len(v), err }},
+		"small":      {ses(NextRequestSmall), func(b []byte) (int, error) { v, err := ParseSESSmall(b); return len(v), err }},
+		"medium":     {ses(NextRequestMedium), func(b []byte) (int, error) { v, err := ParseSESMedium(b); return len(v), err }},
+		"response":   {ses(NextResponse), func(b []byte) (int, error) { v, err := ParseSESResponse(b); return len(v), err }},
+		"data":       {ses(NextResponseData), func(b []byte) (int, error) { v, err := ParseSESResponseData(b); return len(v), err }},
+		"data small": {ses(NextResponseDataSmall), func(b []byte) (int, error) { v, err := ParseSESResponseDataSmall(b); return len(v), err }},
+		"rendezvous": {make([]byte, 24), func(b []byte) (int, error) { v, err := ParseRendezvous(b); return len(v), err }},
+		"atomic":     {make([]byte, 4), func(b []byte) (int, error) { v, err := ParseAtomic(b); return len(v), err }},
+		"cswap":      {cswap, func(b []byte) (int, error) { v, err := ParseAtomic(b); return len(v), err }},
+		"icmp":       {make([]byte, 8), func(b []byte) (int, error) { v, err := ParseICMP(b); return min(len(v), 8), err }},
+	} {
+		if n, err := c.parse(c.b); err != nil || n != len(c.b) {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+		if n, err := c.parse(append(bytes.Clone(c.b), 0)); err != nil || n != len(c.b) {
+			t.Errorf("%s and a byte: %d bytes, %v", name, n, err)
+		}
+		if n, err := c.parse(c.b[:len(c.b)-1]); err == nil {
+			t.Errorf("%s is accepted with a byte too few (%d)", name, n)
+		}
+	}
+	// Every parser of a typed header refuses every other type.
+	for typ := range PDSType(32) {
+		b := make([]byte, 64)
+		putPrologue(b, typ, 0, 0)
+		_, req := ParseRequest(b)
+		_, ack := ParseAck(b)
+		_, nack := ParseNack(b)
+		_, ctrl := ParseCtrl(b)
+		_, rudi := ParseRUDI(b)
+		_, uud := ParseUUD(b)
+		_, tss := ParseTSS(b)
+		var takers int
+		for _, err := range []error{req, ack, nack, ctrl, rudi, uud, tss} {
+			if err == nil {
+				takers++
+			}
+		}
+		if want := min(1, typ.HeaderLen()) | int(bit(typ == TypeTSS, 1)); takers != want {
+			t.Errorf("type %v is taken by %d parsers, want %d", typ, takers, want)
+		}
+	}
+}

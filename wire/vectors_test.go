@@ -394,12 +394,11 @@ func TestTruncated(t *testing.T) {
 		list := loadVectors(t, file)
 		for i := range list {
 			v := &list[i]
-			b := v.bytes(t)
+			b, whole := v.bytes(t), decodeVector(t, v)
 			for n := range b {
 				cut := *v
 				cut.Hex, cut.Len, cut.TSS = v.Hex[:n*2], n, nil
 				p := decodeVector(t, &cut)
-				whole := decodeVector(t, v)
 				if len(p.Errs) == 0 && v.Layer == "frame" {
 					t.Fatalf("%s cut to %d bytes decodes without a word: %s", v.Name, n, p.Summary())
 				}
@@ -413,5 +412,27 @@ func TestTruncated(t *testing.T) {
 				p.Derived()
 			}
 		}
+	}
+}
+
+// TestOpaqueTSS decodes the secured vectors without a key: outer fields, ciphertext and ICV.
+func TestOpaqueTSS(t *testing.T) {
+	for _, v := range loadVectors(t, "tss") {
+		p := Decode(v.bytes(t), Options{})
+		want := map[string]any{}
+		for name, x := range v.Fields {
+			if strings.HasPrefix(name, "tss.") {
+				want[name] = x
+			}
+		}
+		if p.Trimmed {
+			want["tss.ciphertext"] = hex.EncodeToString(p.Sealed)
+		} else {
+			want["tss.ciphertext"], want["tss.icv"] = v.TSS["ciphertext"], v.TSS["icv"]
+		}
+		if len(p.Errs) != 0 || p.Inner != nil {
+			t.Errorf("%s: %v", v.Name, p.Errs)
+		}
+		compareFields(t, v.Name, want, p.Flat())
 	}
 }
