@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/uetlab/uetlab/fabric/runtime"
 	"github.com/uetlab/uetlab/fabric/runtime/embedded"
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -57,7 +59,7 @@ func nodeMain(args []string) error {
 	for {
 		var o order
 		if err := in.Decode(&o); err != nil {
-			select {} // outlives the test's end of the socket, as nodes outlive the daemon
+			_ = unix.Pause() // outlives the test's end of the socket, as nodes outlive the daemon
 		}
 		answer := "ok"
 		if err := obey(o); err != nil {
@@ -214,9 +216,19 @@ func (l *lab) accept() {
 // tell sends an order to a node and fails the test if it is not carried out.
 func (l *lab) tell(id int, o order) {
 	l.t.Helper()
+	l.send(id, o)
+	l.obeyed(id)
+}
+
+func (l *lab) send(id int, o order) {
+	l.t.Helper()
 	if err := json.NewEncoder(l.conns[id]).Encode(o); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+func (l *lab) obeyed(id int) {
+	l.t.Helper()
 	answer, err := l.readers[id].ReadString('\n')
 	if err != nil || answer != "ok\n" {
 		l.t.Fatalf("node %d: %q %v", id, answer, err)

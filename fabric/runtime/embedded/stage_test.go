@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/uetlab/uetlab/fabric/runtime/embedded"
 )
 
@@ -19,12 +21,22 @@ import (
 // PID, network, mount and IPC namespaces, as an ordinary user inside embedded.OuterNamespaces.
 const envStage = "UETLAB_TEST_STAGE"
 
+// envIdle makes the test binary do nothing.
+const envIdle = "UETLAB_TEST_IDLE"
+
 // noNamespaces is why tests cannot run here, or empty.
 var noNamespaces string
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "node" {
-		if err := nodeMain(os.Args[2:]); err != nil {
+	if os.Getenv(envIdle) != "" {
+		_ = unix.Pause() // until killed
+	}
+	if len(os.Args) > 1 && (os.Args[1] == "node" || os.Args[1] == "daemon") {
+		act := daemonMain
+		if os.Args[1] == "node" {
+			act = func() error { return nodeMain(os.Args[2:]) }
+		}
+		if err := act(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -1,13 +1,9 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,12 +14,16 @@ import (
 // maxRounds bounds how often Stop looks again for nodes; each round ends all that the one before it left.
 const maxRounds = 10
 
+// startTime is how long Stop waits for processes that may turn out to be nodes; cloning and executing takes 10 ms, and more
+// on a busy machine.
+const startTime = time.Second
+
 // pollSlice is how long a wait for dying nodes goes on before it looks at its context.
 const pollSlice = 50 * time.Millisecond
 
 // Stop kills the lab's nodes, by handle and by what /proc shows of this user, and waits until they are gone. All that
 // ran inside them ends with them, as do their links. Nothing to stop is no error. A process that is not a
-// node of the lab is never touched, whatever the handles say.
+// node of the lab is never touched, whatever the handles say. If another process is the lab's daemon it must be dead.
 func (r *Runtime) Stop(ctx context.Context, lab string, handles []runtime.Handle) error {
 	var own []runtime.Handle
 	for _, h := range handles {
@@ -34,8 +34,12 @@ func (r *Runtime) Stop(ctx context.Context, lab string, handles []runtime.Handle
 	if err := r.stopHandles(ctx, own); err != nil {
 		return err
 	}
+	deadline := time.Now().Add(startTime)
 	for range maxRounds {
-		pids := Leftovers(lab)
+		pids, err := settled(ctx, lab, deadline)
+		if err != nil {
+			return fmt.Errorf("stop lab %s: %w", lab, err)
+		}
 		if len(pids) == 0 {
 			return nil
 		}
@@ -47,6 +51,22 @@ func (r *Runtime) Stop(ctx context.Context, lab string, handles []runtime.Handle
 		}
 	}
 	return fmt.Errorf("stop lab %s: processes %v keep appearing: something starts nodes anew; end it first", lab, Leftovers(lab))
+}
+
+// settled lists the lab's nodes once no process that might become one is on its way, or when the deadline has passed.
+func settled(ctx context.Context, lab string, deadline time.Time) ([]int, error) {
+	for {
+		inFlight := starting() // before the list: a process that has executed in between is in it
+		pids := Leftovers(lab)
+		if len(pids) > 0 || !inFlight || time.Now().After(deadline) {
+			return pids, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // stopHandles kills the processes of handles that are still the nodes they name.
@@ -130,34 +150,6 @@ func waitAll(ctx context.Context, fds []unix.PollFd) error {
 	return nil
 }
 
-// Leftovers lists the processes of this user that are nodes of the lab, or of any lab if it is "".
-// It needs no state file: it reads the command lines in /proc.
-func Leftovers(lab string) []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	var pids []int
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if id, ok := nodeOf(pid); ok && (lab == "" || id.lab == lab) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// identity is what a node's command line says.
-type identity struct {
-	lab, node string
-	id        int
-}
-
 // who says which node pid is, if it is one.
 func (r *Runtime) who(pid int) (identity, bool) {
 	r.mu.Lock()
@@ -173,39 +165,4 @@ func (r *Runtime) who(pid int) (identity, bool) {
 func (r *Runtime) is(h runtime.Handle) bool {
 	id, ok := r.who(h.Pid)
 	return ok && id.node == h.Node && id.id == h.ID
-}
-
-// nodeOf reads who pid is; ok is false if it is no running node of this user.
-func nodeOf(pid int) (id identity, ok bool) {
-	if pid <= 1 {
-		return id, false
-	}
-	proc := "/proc/" + strconv.Itoa(pid)
-	cmdline, err := os.ReadFile(proc + "/cmdline") // empty for a zombie
-	if err != nil {
-		return id, false
-	}
-	if id, ok = parseArgv(cmdline); !ok {
-		return id, false
-	}
-	st, err := os.Stat(proc)
-	if err != nil {
-		return id, false
-	}
-	sys, isStat := st.Sys().(*syscall.Stat_t)
-	return id, isStat && int(sys.Uid) == os.Geteuid()
-}
-
-// parseArgv is the inverse of argv.
-func parseArgv(cmdline []byte) (id identity, ok bool) {
-	f := bytes.Split(bytes.TrimSuffix(cmdline, []byte{0}), []byte{0})
-	if len(f) != 10 || string(f[0]) != argv0 || string(f[1]) != "node" || string(f[2]) != "--lab" || string(f[4]) != "--node" ||
-		string(f[6]) != "--id" || string(f[8]) != "--dir" {
-		return id, false
-	}
-	n, err := strconv.Atoi(string(f[7]))
-	if err != nil {
-		return id, false
-	}
-	return identity{lab: string(f[3]), node: string(f[5]), id: n}, true
 }
