@@ -1,0 +1,269 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
+)
+
+func inspectCommand() *cli.Command {
+	return verb{name: "inspect", args: "[NODE|LINK]", usage: "show all about a lab, a node or a link", max: 1,
+		text: "Without an argument: the lab, its plane BDP and base RTT, and the address plan. With a node: its ports, MACs,\n" +
+			"neighbours and, for a switch, its routes while every link is up. With a link: both ends, what is wrong with it\n" +
+			"and its counters.",
+		examples: []string{"uetlab inspect", "uetlab inspect leaf0", "uetlab inspect leaf0-spine1 --format json", "uetlab inspect leaf0:eth3"},
+		flags:    labFlags(), run: runInspect}.command()
+}
+
+func runInspect(c *call) error {
+	cl, d, err := c.client()
+	if err != nil {
+		return err
+	}
+	plan, err := cl.Plan(c.ctx)
+	if err != nil {
+		return explain(d, err)
+	}
+	switch name := c.arg(0); {
+	case name == "":
+		err = c.inspectLab(cl, &plan)
+	case strings.ContainsAny(name, "-:"): // node names have neither
+		err = c.inspectLink(cl, &plan, name)
+	default:
+		err = c.inspectNode(cl, &plan, name)
+	}
+	return explain(d, notFound(err))
+}
+
+// labView is the answer to inspect.
+type labView struct {
+	Lab  api.Lab        `json:"lab"`
+	Plan *topology.Plan `json:"plan"`
+}
+
+func (c *call) inspectLab(cl *api.Client, plan *topology.Plan) error {
+	lab, err := cl.Lab(c.ctx)
+	if err != nil {
+		return err
+	}
+	v := labView{lab, plan}
+	if c.String("format") != formatTable {
+		return c.render(v, nil)
+	}
+	if err := facts([][2]string{
+		{"lab", lab.Name}, {"state", lab.State}, {"topology", lab.Topology}, {"runtime", lab.Runtime}, {"time", lab.Time},
+		{"seed", fmt.Sprint(lab.Seed)}, {"daemon", fmt.Sprintf("pid %d, version %s", lab.Pid, lab.Version)}, {"directory", lab.Dir},
+		{"base RTT", nanos(int64(plan.BaseRTT))}, {"plane BDP", fmt.Sprintf("%d bytes", plan.BDP)},
+		{"payload MTU", fmt.Sprintf("%d bytes", plan.PayloadMTU)}, {"convergence", convergence(plan)},
+	}).write(c.out); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out)
+	if err := addressTable(plan).write(c.out); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out)
+	return planLinkTable(plan).write(c.out)
+}
+
+// facts is a table of names and values.
+func facts(rows [][2]string) table {
+	t := table{columns: []string{"FACT", "VALUE"}}
+	for _, r := range rows {
+		t.add(r[0], r[1])
+	}
+	return t
+}
+
+func convergence(plan *topology.Plan) string {
+	if plan.Convergence < 0 {
+		return "never"
+	}
+	return nanos(int64(plan.Convergence))
+}
+
+// addressTable lists the nodes of a plan.
+func addressTable(plan *topology.Plan) table {
+	t := table{columns: []string{"ID", "NODE", "KIND", "TIER", "PORTS", "IPV4", "IPV6", "LATENCY"}}
+	for _, n := range plan.Nodes {
+		t.add(n.ID, n.Name, n.Kind, n.Tier, len(n.Ports), n.Addr4, n.Addr6, nanos(int64(n.Latency)))
+	}
+	return t
+}
+
+// planLinkTable lists the links of a plan.
+func planLinkTable(plan *topology.Plan) table {
+	t := table{columns: []string{"LINK", "A", "B", "RATE", "DELAY", "MTU"}}
+	for _, l := range plan.Links {
+		t.add(l.Name, endName(plan, l.A), endName(plan, l.B), rate(l.Rate), nanos(int64(l.Delay)), l.MTU)
+	}
+	return t
+}
+
+func endName(plan *topology.Plan, e topology.End) string {
+	n := plan.Nodes[e.Node]
+	return n.Name + ":" + n.Ports[e.Port].Name
+}
+
+// nodeView is the answer to inspect NODE.
+type nodeView struct {
+	Status     *api.NodeStatus  `json:"status"`
+	Plan       *topology.Node   `json:"plan"`
+	Neighbours []neighbour      `json:"neighbours"`
+	Routes     []topology.Route `json:"routes,omitempty"`
+}
+
+// neighbour is what a port finds at the far end of its link.
+type neighbour struct {
+	Port      string `json:"port"`
+	MAC       string `json:"mac"`
+	Link      string `json:"link"`
+	Peer      string `json:"peer"` // node:port
+	PeerMAC   string `json:"peerMac"`
+	PeerAddr4 string `json:"peerAddr4"`
+	PeerAddr6 string `json:"peerAddr6"`
+	RateBps   int64  `json:"rateBps"`
+	DelayNs   int64  `json:"delayNs"`
+	MTU       int    `json:"mtu"`
+	Queue     int64  `json:"queueBytes"`
+}
+
+func neighbours(plan *topology.Plan, n *topology.Node) []neighbour {
+	out := make([]neighbour, 0, len(n.Ports))
+	for _, p := range n.Ports {
+		peer := &plan.Nodes[p.Peer]
+		far := peer.Ports[p.PeerIdx]
+		out = append(out, neighbour{Port: p.Name, MAC: mac(p.MAC), Link: plan.Links[p.Link].Name, Peer: peer.Name + ":" + far.Name,
+			PeerMAC: mac(far.MAC), PeerAddr4: peer.Addr4.String(), PeerAddr6: peer.Addr6.String(),
+			RateBps: p.Rate, DelayNs: int64(p.Delay), MTU: p.MTU, Queue: p.Queue})
+	}
+	return out
+}
+
+func mac(b [6]byte) string { return net.HardwareAddr(b[:]).String() }
+
+func (c *call) inspectNode(cl *api.Client, plan *topology.Plan, name string) error {
+	n, err := plan.Node(name)
+	if err != nil {
+		return err
+	}
+	all, err := cl.Nodes(c.ctx)
+	if err != nil {
+		return err
+	}
+	v := nodeView{Plan: n, Neighbours: neighbours(plan, n), Routes: plan.Routes(nil)[n.ID]}
+	if i := slices.IndexFunc(all, func(s api.NodeStatus) bool { return s.Name == name }); i >= 0 {
+		v.Status = &all[i]
+	}
+	if v.Status == nil {
+		return errors.New("node " + name + ": in the plan, but the daemon knows nothing of it")
+	}
+	if c.String("format") != formatTable {
+		return c.render(v, nil)
+	}
+	return v.print(c)
+}
+
+func (v nodeView) print(c *call) error {
+	s := v.Status
+	rows := [][2]string{{"node", s.Name}, {"kind", s.Kind}, {"state", s.State}, {"pid", fmt.Sprint(s.Pid)}, {"container", short(s.Container)},
+		{"IPv4", s.Addr4}, {"IPv6", s.Addr6}, {"horizon", nanos(s.HorizonNs)}, {"next event", nanos(s.NextNs)}}
+	if v.Plan.Gate4.IsValid() {
+		rows = append(rows, [2]string{"gateway", fmt.Sprintf("%s, %s", v.Plan.Gate4, v.Plan.Gate6)})
+	}
+	ports := table{columns: []string{"PORT", "MAC", "LINK", "PEER", "PEER MAC", "PEER IPV4", "PEER IPV6", "RATE", "DELAY", "MTU", "QUEUE"}}
+	for _, n := range v.Neighbours {
+		ports.add(n.Port, n.MAC, n.Link, n.Peer, n.PeerMAC, n.PeerAddr4, n.PeerAddr6, rate(n.RateBps), nanos(n.DelayNs), n.MTU, n.Queue)
+	}
+	ts := tables{facts(rows), ports}
+	if len(v.Routes) > 0 {
+		routes := table{columns: []string{"ROUTE", "PORTS"}}
+		for _, r := range v.Routes {
+			var names []string
+			for _, p := range r.Ports {
+				names = append(names, v.Plan.Ports[p].Name)
+			}
+			routes.add(r.Prefix, strings.Join(names, " "))
+		}
+		ts = append(ts, routes)
+	}
+	return append(ts, counterTable(s.Counters)...).write(c)
+}
+
+// tables are printed one after the other, a blank line between.
+type tables []table
+
+func (ts tables) write(c *call) error {
+	for i, t := range ts {
+		if i > 0 {
+			fmt.Fprintln(c.out)
+		}
+		if err := t.write(c.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) error {
+	id, _, err := plan.FindLink(name)
+	if err != nil {
+		return err
+	}
+	all, err := cl.Links(c.ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(s api.LinkStatus) bool { return s.Name == plan.Links[id].Name })
+	if i < 0 {
+		return errors.New("link " + name + ": in the plan, but the daemon knows nothing of it")
+	}
+	l := all[i]
+	if c.String("format") != formatTable {
+		return c.render(l, nil)
+	}
+	ts := tables{facts([][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
+		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
+		{"A to B", impairText(l.AB.Impair)}, {"B to A", impairText(l.BA.Impair)}})}
+	return append(ts, directionTable(l)).write(c)
+}
+
+// directionTable lists the counters of both directions side by side.
+func directionTable(l api.LinkStatus) table {
+	t := table{columns: []string{"COUNTER", "A TO B", "B TO A"}}
+	for _, k := range keys(l.AB.Counters, l.BA.Counters) {
+		t.add(k, l.AB.Counters[k], l.BA.Counters[k])
+	}
+	return t
+}
+
+// counterTable lists counters by name; nothing where there are none.
+func counterTable(counters map[string]uint64) []table {
+	if len(counters) == 0 {
+		return nil
+	}
+	t := table{columns: []string{"COUNTER", "VALUE"}}
+	for _, k := range keys(counters) {
+		t.add(k, counters[k])
+	}
+	return []table{t}
+}
+
+// keys gives the sorted names of all counters in some sets.
+func keys(sets ...map[string]uint64) []string {
+	var out []string
+	for _, s := range sets {
+		for k := range s {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/urfave/cli/v2"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/workload"
+)
+
+func runCommand() *cli.Command {
+	return verb{name: "run", args: "WORKLOAD", usage: "run a workload on the lab's end points", min: 1, max: 1,
+		text: "Workloads:\n" + workloadText() +
+			"Figures are virtual time. Exit code 8 says that the data was wrong, 9 that the run's fidelity is invalid.",
+		examples: []string{"uetlab run allreduce --size 4MiB --ranks 8 --check", "uetlab run permutation --size 2MiB --seed 1",
+			"uetlab run alltoall --size 8:128M:2 --format json # a sweep", "uetlab run sendrecv --ranks 0,3,5 --iters 10"},
+		flags: labFlags(
+			&cli.StringFlag{Name: "size", Value: "1MiB", Usage: "bytes per sender, or a sweep `FROM:TO:FACTOR`"},
+			&cli.StringFlag{Name: "ranks", Usage: "how many `RANKS`, or the end points to take, rank 0 first: 0,3,5; default all"},
+			&cli.IntFlag{Name: "iters", Value: 1, Usage: "iterations"},
+			&cli.BoolFlag{Name: "check", Usage: "compare every element of every result"},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of data, permutation and every random choice"},
+			&cli.BoolFlag{Name: "warm", Usage: "keep PDCs and state of the run before"},
+			&cli.StringFlag{Name: "algo", Usage: "schedule of allreduce: ring or rd"},
+			&cli.StringFlag{Name: "op", Usage: "send or write"},
+			&cli.StringFlag{Name: "type", Usage: "element type of allreduce: uint32, int32 or float32"},
+			&cli.IntFlag{Name: "root", Usage: "rank that broadcast sends from or incast sends to"},
+			&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
+		), run: runWorkload}.command()
+}
+
+func workloadText() string {
+	var b strings.Builder
+	for _, w := range workload.Workloads() {
+		fmt.Fprintf(&b, "  %-12s %s\n", w.Name, w.Text)
+	}
+	return b.String()
+}
+
+// runRequest reads the command line of run.
+func runRequest(c *call) (api.RunRequest, error) {
+	req := api.RunRequest{Workload: c.arg(0), Iterations: c.Int("iters"), Check: c.Bool("check"), Seed: c.Uint64("seed"), Warm: c.Bool("warm"),
+		Algo: c.String("algo"), Op: c.String("op"), Type: c.String("type"), Root: c.Int("root"), Window: c.Int("window")}
+	var err error
+	if err = knownWorkload(req.Workload); err != nil {
+		return req, err
+	}
+	if req.Sizes, err = workload.ParseSizes(c.String("size")); err != nil {
+		return req, usage("--size: %w", err)
+	}
+	if req.Ranks, req.RankCount, err = parseRanks(c.String("ranks")); err != nil {
+		return req, err
+	}
+	if req.Iterations < 1 || req.Iterations > workload.MaxIters {
+		return req, usage("--iters (%d): not a number of iterations", req.Iterations).WithHint("give 1 to %d", workload.MaxIters)
+	}
+	return req, nil
+}
+
+func knownWorkload(name string) error {
+	var names []string
+	for _, w := range workload.Workloads() {
+		if w.Name == name {
+			return nil
+		}
+		names = append(names, w.Name)
+	}
+	e := usage("run (%s): no such workload", name)
+	if near := nearest(name, names); near != "" {
+		return e.WithHint("did you mean %s?", near)
+	}
+	return e.WithHint("valid are %s", strings.Join(names, ", "))
+}
+
+// parseRanks reads --ranks: a count, or a list of end points (host0 or 0) in rank order.
+func parseRanks(s string) (list []int, count int, err error) {
+	bad := func() ([]int, int, error) {
+		return nil, 0, usage("--ranks (%s): neither a count nor a list of end points", s).WithHint("write --ranks 8 for the first eight, --ranks 0,3,5 or --ranks host0,host3,host5 for these")
+	}
+	if s == "" {
+		return nil, 0, nil
+	}
+	if n, err := strconv.Atoi(s); err == nil {
+		if n < 2 {
+			return bad()
+		}
+		return nil, n, nil
+	}
+	seen := map[int]bool{}
+	for _, word := range strings.Split(s, ",") {
+		n, err := strconv.Atoi(strings.TrimPrefix(word, "host"))
+		if err != nil || n < 0 {
+			return bad()
+		}
+		if seen[n] {
+			return nil, 0, usage("--ranks (%s): host%d stands there twice", s, n).WithHint("each rank needs an end point of its own")
+		}
+		seen[n] = true
+		list = append(list, n)
+	}
+	return list, 0, nil
+}
+
+func runWorkload(c *call) error {
+	req, err := runRequest(c)
+	if err != nil {
+		return err
+	}
+	cl, d, err := c.client()
+	if err != nil {
+		return err
+	}
+	var results []workload.Result
+	bar := newRunBar(c)
+	err = cl.Run(c.ctx, req, func(ev api.RunEvent) error {
+		if ev.Progress != nil {
+			bar.show(ev.Progress)
+		}
+		if ev.Result != nil {
+			results = append(results, *ev.Result)
+		}
+		return nil
+	})
+	bar.end()
+	if cause := context.Cause(c.ctx); cause != nil {
+		return cause
+	}
+	if err == nil && len(results) < len(req.Sizes) {
+		err = api.Errorf(api.CodeFailure, "run: the daemon ended it after %d of %d sizes", len(results), len(req.Sizes))
+	}
+	if len(results) > 0 {
+		if perr := c.printResults(results, len(req.Sizes) > 1); perr != nil {
+			return perr
+		}
+	}
+	if err != nil {
+		return explain(d, err)
+	}
+	return verdict(results)
+}
+
+// printResults prints one result, or an array of them for a sweep.
+func (c *call) printResults(results []workload.Result, sweep bool) error {
+	switch {
+	case c.String("format") == formatTable:
+		return workload.WriteTable(c.out, results)
+	case sweep:
+		return c.render(results, nil)
+	}
+	return c.render(results[0], nil)
+}
+
+// verdict makes an error of wrong data or of figures that cannot be trusted.
+func verdict(results []workload.Result) error {
+	for _, r := range results {
+		if r.Correct != nil && !*r.Correct {
+			return api.Errorf(api.CodeCheck, "run %s of %d bytes: the data is wrong", r.Workload, r.SizeBytes).WithHint("--format json shows which ranks; uetlab events tells what happened")
+		}
+	}
+	for _, r := range results {
+		if v := r.Fidelity.Verdict; strings.HasPrefix(v, "invalid") {
+			return api.Errorf(api.CodeFidelity, "run %s of %d bytes: fidelity is %s", r.Workload, r.SizeBytes, v).WithHint("do not use its figures; run it again")
+		}
+	}
+	return nil
+}
+
+// runBar is the progress bar of a run, on a terminal only.
+type runBar struct {
+	bar *progressbar.ProgressBar
+	c   *call
+}
+
+func newRunBar(c *call) *runBar { return &runBar{c: c} }
+
+func (b *runBar) show(p *api.RunProgressInfo) {
+	if !terminal(b.c.err) || p.TotalBytes <= 0 {
+		return
+	}
+	if b.bar == nil || b.bar.GetMax64() != p.TotalBytes {
+		b.bar = progressbar.NewOptions64(p.TotalBytes, progressbar.OptionSetWriter(b.c.err), progressbar.OptionShowBytes(true),
+			progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false))
+	}
+	b.bar.Describe(fmt.Sprintf("%s %s, iteration %d, %s virtual", b.c.arg(0), bytesText(p.SizeBytes), p.Iteration, nanos(p.VirtualNs)))
+	_ = b.bar.Set64(min(p.DoneBytes, p.TotalBytes)) // a bar that cannot be drawn stops nothing
+}
+
+func (b *runBar) end() {
+	if b.bar != nil {
+		_ = b.bar.Clear()
+	}
+}
+
+// bytesText writes a size in its largest whole binary unit.
+func bytesText(n int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.size && n%u.size == 0 {
+			return fmt.Sprintf("%d%s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%dB", n)
+}
