@@ -30,15 +30,11 @@ import (
 	"github.com/uetlab/uetlab/internal/nodecore"
 )
 
-// Options say what to bring up.
+// Options say what to bring up, and how the daemon itself is to behave.
 type Options struct {
-	Lab      string `json:"lab"`
-	Topology string `json:"topology"` // what the user named
-	Time     string `json:"time"`     // auto, real, or K
-	Seed     uint64 `json:"seed"`
-	Version  string `json:"version"`
-	Rootless bool   `json:"rootless"`
-	Listen   string `json:"listen"` // also serve TCP there, with a bearer token; empty = no
+	api.UpOptions
+	Version string // of this binary
+	Listen  string // also serve TCP there, with a bearer token; empty = no
 }
 
 // Daemon is the daemon of one lab.
@@ -83,7 +79,11 @@ const (
 )
 
 // New prepares a daemon; Up brings the lab up.
-func New(opt Options, dir *labdir.Dir, plan *topology.Plan, rt runtime.Runtime, log *slog.Logger) (*Daemon, error) {
+func New(opt Options, dir *labdir.Dir, rt runtime.Runtime, log *slog.Logger) (*Daemon, error) {
+	plan := opt.Plan
+	if plan == nil || len(plan.Nodes) == 0 {
+		return nil, errors.New("the lab has no plan")
+	}
 	d := &Daemon{opt: opt, dir: dir, plan: plan, rt: rt, log: log, kick: make(chan struct{}, 1), nodeSock: -1,
 		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), links: make([]linkState, len(plan.Links))}
 	d.state.Store(api.LabStarting)
@@ -277,7 +277,7 @@ func (d *Daemon) nodeGone(n *node) {
 
 // state file: what was made, for whoever cleans up.
 type stateFile struct {
-	Options Options          `json:"options"`
+	Lab     string           `json:"lab"`
 	Runtime string           `json:"runtime"`
 	Pid     int              `json:"pid"`
 	State   string           `json:"state"`
@@ -287,7 +287,7 @@ type stateFile struct {
 
 func (d *Daemon) saveState() error {
 	d.mu.Lock()
-	s := stateFile{d.opt, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles)}
+	s := stateFile{d.opt.Lab, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles)}
 	d.mu.Unlock()
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/runtime"
-	"github.com/uetlab/uetlab/fabric/topology"
 )
 
 // Main is the whole life of a lab daemon: it brings the lab up, reports on progress (one api.Progress a line; nil: on
 // standard error), serves until the lab is to go down or a signal comes, and removes the lab. Its error is for the log;
 // whoever waits on progress has it too.
-func Main(opt Options, dir *labdir.Dir, plan *topology.Plan, rt runtime.Runtime, progress io.WriteCloser) error {
+func Main(opt Options, dir *labdir.Dir, rt runtime.Runtime, progress io.WriteCloser) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
@@ -32,7 +31,7 @@ func Main(opt Options, dir *labdir.Dir, plan *topology.Plan, rt runtime.Runtime,
 		}
 		_ = json.NewEncoder(progress).Encode(p) // nobody may be listening any more
 	}
-	d, err := New(opt, dir, plan, rt, log)
+	d, err := New(opt, dir, rt, log)
 	if err == nil {
 		// Taking the lab down while it comes up is the same as an interrupt.
 		uctx, ucancel := context.WithCancel(ctx)

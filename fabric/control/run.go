@@ -10,7 +10,6 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
-	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
@@ -48,6 +47,18 @@ func (r *run) finished() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.results) == len(r.ranks)
+}
+
+// failed tells of a rank that has given up; the others would wait for it without end.
+func (r *run) failed() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.ranks {
+		if res, ok := r.results[i]; ok && res.Error != "" {
+			return api.Errorf(api.CodeCheck, "run: rank %d: %s", i, res.Error).WithHint("see `uetlab stats` and `uetlab events`")
+		}
+	}
+	return nil
 }
 
 // runWorkload runs every size of a request in turn and emits progress and results.
@@ -142,10 +153,7 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 	for i := range r.ranks {
 		ranks = append(ranks, r.results[i])
 	}
-	res, err := workload.Summarize(spec, ranks, totals, d.plan)
-	if err != nil {
-		return nil, err
-	}
+	res := workload.Summarize(spec, ranks, totals, d.plan)
 	d.event("run", "", "", fmt.Sprintf("%s of %d bytes on %d ranks: %d ns, %s", spec.Workload, spec.Size, spec.Ranks, res.FCT.Max, res.Fidelity.Verdict))
 	return &res, nil
 }
@@ -230,6 +238,9 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 			if d.nodes[id].isDead() {
 				return api.Errorf(api.CodePartial, "run: node %s has died", d.nodes[id].name).WithHint("see `uetlab logs %s`", d.nodes[id].name)
 			}
+		}
+		if err := r.failed(); err != nil {
+			return err
 		}
 		c.mu.Lock()
 		if !c.paused && !d.real() {
