@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,22 +28,21 @@ type Hello struct {
 
 // PortPeer is what a node must know of a port's other end.
 type PortPeer struct {
-	MAC     [6]byte       `json:"mac"`
-	Latency time.Duration `json:"latencyNs"`
-	Lab     bool          `json:"lab"` // a lab node that speaks the trailer
+	MAC [6]byte `json:"mac"`
+	Lab bool    `json:"lab"` // a lab node that speaks the trailer
 }
 
 // Config tells a node what it is.
 type Config struct {
-	Node       topology.Node   `json:"node"`
-	Peers      []PortPeer      `json:"peers"`
-	LabSeed    uint64          `json:"labSeed"`
-	PayloadMTU int             `json:"payloadMtu"`
-	Real       bool            `json:"real"` // --time real
-	Start      vt.Time         `json:"start"`
-	Gateway    *Neighbour      `json:"gateway,omitempty"` // host nodes
-	Locals     []Neighbour     `json:"locals,omitempty"`  // switches: end points right behind a port, for plain hosts' neighbours
-	Groups     []topology.Route `json:"-"`
+	Node       topology.Node `json:"node"`
+	Peers      []PortPeer    `json:"peers"`
+	LabSeed    uint64        `json:"labSeed"`
+	PayloadMTU int           `json:"payloadMtu"`
+	Real       bool          `json:"real"` // --time real
+	Start      vt.Time       `json:"start"`
+	Gateway    *Neighbour    `json:"gateway,omitempty"` // host nodes: the switch that they hang on
+	Window     int64         `json:"window,omitempty"`  // end points: bytes in flight per PDC
+	Routes     []RouteGroup  `json:"routes,omitempty"`  // switches
 }
 
 // Neighbour is an address with its MAC.
@@ -252,4 +250,13 @@ func rights(oob []byte) ([]*os.File, error) {
 		}
 	}
 	return files, nil
+}
+
+// PDC describes one packet delivery context in the answer to "pdcs".
+type PDC struct {
+	ID       uint16            `json:"id"`
+	PeerID   uint16            `json:"peerId"`
+	Peer     string            `json:"peer"` // fabric address
+	State    string            `json:"state"`
+	Counters map[string]uint64 `json:"counters"`
 }

@@ -147,16 +147,20 @@ func (n *Node) Advance(bound vt.Time) int {
 	return handled
 }
 
-// StartRun begins a run at now, from within a Change: frames and timers that are still about are forgotten (frames
-// counted as link-down drops would mislead, so the caller lets the fabric drain first), ports and core start anew with
-// the run's seed. Scheduled changes stay.
+// StartRun begins a run at now, from within a Change: timers, calls and frames sent before now are forgotten (the caller
+// lets the fabric drain first, so that there are none), ports and core start anew with the run's seed. Scheduled changes
+// stay, and so do frames of neighbours that have begun the run already.
 func (n *Node) StartRun(now vt.Time, seed uint64) {
 	n.runSeed = seed
 	n.q.RemoveIf(func(k vt.Key, ev event) bool {
-		if ev.f != nil {
-			ev.f.Release()
+		if ev.f == nil {
+			return k.Class != vt.ClassChange
 		}
-		return k.Class != vt.ClassChange
+		if ev.f.Due >= now.Add(n.Ports[k.Port].Lookahead()) {
+			return false
+		}
+		ev.f.Release()
+		return true
 	})
 	n.reset(now)
 }

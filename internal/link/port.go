@@ -74,13 +74,13 @@ func (p *Port) Impair() Impair { return p.imp }
 // Up says whether the port may send.
 func (p *Port) Up() bool { return !p.imp.Down }
 
-// Reset empties the port, forgets counters and serializer state and takes a new generator; impairments stay.
+// Reset empties the port, forgets serializer state and takes a new generator; impairments and counters stay.
 func (p *Port) Reset(rng *rand.Rand) {
 	for f := p.q.pop(); f != nil; f = p.q.pop() {
 		f.Release()
 	}
 	p.qBytes, p.freePs, p.armed, p.last, p.rng = 0, 0, false, 0, rng
-	p.C = Counters{}
+	p.C[QueueBytes], p.C[QueuePeak] = 0, 0
 }
 
 // LinePs is how long a frame of n bytes (without FCS) occupies a line of rate bits per second, in picoseconds:
@@ -91,10 +91,10 @@ func LinePs(n int, rate int64) int64 {
 	return (b*psBits + rate - 1) / rate
 }
 
-// Lookahead is the shortest time from an event at the sending node to the arrival of a frame that it sends: propagation
-// plus the smallest frame. It holds under every impairment, since these only slow a link down.
-func Lookahead(cfg Config) time.Duration {
-	return cfg.Delay + time.Duration(LinePs(60, cfg.Rate)/1000)
+// Lookahead is the shortest time from an event at the sending node to the arrival of a frame that it sends over a link
+// like this one: propagation plus the smallest frame. It holds under every impairment, since these only slow a link down.
+func (p *Port) Lookahead() time.Duration {
+	return p.cfg.Delay + time.Duration(LinePs(60, p.cfg.Rate)/1000)
 }
 
 // Enqueue queues the frame for sending, or drops it when the queue is full or the link is down.

@@ -49,12 +49,12 @@ type Socket struct {
 func Open(ports []string, maxFrame, slots int) (*Socket, error) {
 	s := &Socket{byIf: map[int32]int{}}
 	for i, name := range ports {
-		ifi, err := net.InterfaceByName(name)
+		index, err := Index(name)
 		if err != nil {
-			return nil, fmt.Errorf("port %s: %w", name, err)
+			return nil, err
 		}
-		s.ports = append(s.ports, int32(ifi.Index))
-		s.byIf[int32(ifi.Index)] = i
+		s.ports = append(s.ports, int32(index))
+		s.byIf[int32(index)] = i
 	}
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -66,6 +66,15 @@ func Open(ports []string, maxFrame, slots int) (*Socket, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Index is the interface index of a port in this namespace.
+func Index(name string) (int, error) {
+	ifi, err := net.InterfaceByName(name)
+	if err != nil {
+		return 0, fmt.Errorf("port %s: %w", name, err)
+	}
+	return ifi.Index, nil
 }
 
 func (s *Socket) setup(maxFrame, slots int) error {

@@ -1,0 +1,233 @@
+// Package nodecore makes a running node out of its description: the engine, its ports, and a switch or an end point as
+// its core; it applies scheduled changes and plays a rank in a run. A node process and the simulator use the same, which
+// is why they agree to the nanosecond.
+package nodecore
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/engine"
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/switchd"
+	"github.com/uetlab/uetlab/workload"
+)
+
+const (
+	jobID = 1 // of every run
+	// ethAndTag is what a frame has around an IP packet: Ethernet header and one VLAN tag.
+	ethAndTag = 18
+)
+
+// Node is a node of the fabric with its core; exactly one of Switch and FEP is set.
+type Node struct {
+	*engine.Node
+	Switch *switchd.Switch
+	FEP    *fep.FEP
+
+	rank   *workload.Rank
+	report func(workload.RankResult)
+}
+
+// New makes a node. report is called with the result of a rank when it has finished.
+func New(cfg *ctl.Config, out engine.Out, report func(workload.RankResult)) (*Node, error) {
+	p := &cfg.Node
+	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed}
+	for _, q := range p.Ports {
+		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU})
+		ec.MaxFrame = max(ec.MaxFrame, q.MTU+ethAndTag)
+	}
+	n := &Node{Node: engine.New(ec, out), report: report}
+	switch p.Kind {
+	case topology.KindSwitch:
+		return n, n.makeSwitch(cfg)
+	case topology.KindFEP:
+		return n, n.makeFEP(cfg)
+	}
+	return nil, fmt.Errorf("node %s: kind %s has no core", p.Name, p.Kind)
+}
+
+func (n *Node) makeSwitch(cfg *ctl.Config) error {
+	p := &cfg.Node
+	sc := switchd.Config{Addr4: p.Addr4, Addr6: p.Addr6, Seed: p.Seed}
+	if p.Switch != nil {
+		sc.Hash = p.Switch.Hash
+	}
+	for i, q := range p.Ports {
+		sc.Ports = append(sc.Ports, switchd.Port{MAC: q.MAC, Peer: cfg.Peers[i].MAC})
+	}
+	var err error
+	if n.Switch, err = switchd.New(n.Node, sc); err != nil {
+		return fmt.Errorf("node %s: %w", p.Name, err)
+	}
+	n.Attach(n.Switch)
+	return n.setRoutes(cfg.Routes)
+}
+
+func (n *Node) makeFEP(cfg *ctl.Config) error {
+	p := &cfg.Node
+	if len(p.Ports) != 1 {
+		return fmt.Errorf("node %s: an end point has one port, not %d", p.Name, len(p.Ports))
+	}
+	fc := fep.Config{MAC: p.Ports[0].MAC, NextHop: cfg.Peers[0].MAC, Addr4: p.Addr4, Addr6: p.Addr6,
+		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window}
+	if p.FEP != nil {
+		fc.LB = p.FEP.LB
+	}
+	n.FEP = fep.New(n.Node, fc)
+	return nil
+}
+
+func (n *Node) setRoutes(groups []ctl.RouteGroup) error {
+	routes := make([]switchd.Route, len(groups))
+	for i, g := range groups {
+		routes[i].Ports = g.Ports
+		for _, s := range g.Prefixes {
+			p, err := netip.ParsePrefix(s)
+			if err != nil {
+				return fmt.Errorf("route: %w", err)
+			}
+			routes[i].Prefixes = append(routes[i].Prefixes, p)
+		}
+	}
+	n.Switch.SetRoutes(routes)
+	return nil
+}
+
+// Change schedules a change; it must lie ahead of the node's horizon.
+func (n *Node) Change(c ctl.Change) error {
+	if c.Routes != nil && n.Switch == nil || c.Port >= len(n.Ports) {
+		return fmt.Errorf("change at %v: not one for this node", c.At)
+	}
+	n.Node.Change(c.At, func(now vt.Time) {
+		if c.Routes != nil {
+			_ = n.setRoutes(c.Routes) // prefixes come from the plan
+			return
+		}
+		p := n.Ports[c.Port]
+		if c.RxDown != nil {
+			p.SetRxDown(now, *c.RxDown)
+		}
+		if c.Impair != nil {
+			p.SetImpair(now, *c.Impair)
+			if n.Switch != nil {
+				n.Switch.LinksChanged()
+			}
+		}
+	})
+	return nil
+}
+
+// StartRun schedules the beginning of a run at r.At.
+func (n *Node) StartRun(r ctl.Run) error {
+	var addrs []netip.Addr
+	for _, s := range r.Addrs {
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return fmt.Errorf("run: %w", err)
+		}
+		addrs = append(addrs, a)
+	}
+	if r.Rank >= 0 && n.FEP == nil {
+		return fmt.Errorf("run: rank %d is not on an end point", r.Rank)
+	}
+	n.Node.Change(r.At, func(now vt.Time) {
+		n.rank = nil
+		if !r.Warm {
+			n.Node.StartRun(now, r.Seed)
+		}
+		if r.Rank < 0 {
+			return
+		}
+		n.Call(now, func(now vt.Time) { n.startRank(now, r, addrs) })
+	})
+	return nil
+}
+
+// endpoint lets a rank be woken: workload.Waker.
+type endpoint struct {
+	*fep.Endpoint
+	n    *Node
+	rank **workload.Rank
+}
+
+func (e endpoint) Wake(t vt.Time, ctx uint64) {
+	rank := *e.rank
+	e.n.Call(t, func(now vt.Time) {
+		if e.n.rank == rank {
+			rank.Complete(now, workload.Done{Ctx: ctx})
+		}
+	})
+}
+
+func (n *Node) startRank(now vt.Time, r ctl.Run, addrs []netip.Addr) {
+	var rank *workload.Rank
+	ep := n.FEP.OpenEndpoint(jobID, 0, uint32(r.Rank), func(now vt.Time, c fep.Completion) {
+		if n.rank == rank && rank != nil {
+			rank.Complete(now, workload.Done{Ctx: c.Ctx, Len: c.Len, Acked: c.Acked, Err: c.Err})
+		}
+	})
+	for i, a := range addrs {
+		ep.InsertAddr(a, 0, uint32(i))
+	}
+	rank, err := workload.NewRank(r.Spec, r.Rank, endpoint{ep, n, &rank}, n.report)
+	if err != nil {
+		n.report(workload.RankResult{Rank: r.Rank, Error: err.Error()})
+		return
+	}
+	n.rank = rank
+	rank.Start(now)
+}
+
+// Progress is how many bytes of the run this node has done, of how many.
+func (n *Node) Progress() (done, total int64) {
+	if n.rank == nil {
+		return 0, 0
+	}
+	return n.rank.Progress()
+}
+
+// Peers describes the far ends of a node's ports, and whether each speaks the trailer.
+func Peers(plan *topology.Plan, id int) []ctl.PortPeer {
+	var peers []ctl.PortPeer
+	lab := func(i int) bool { return plan.Nodes[i].Kind != topology.KindHost }
+	for _, q := range plan.Nodes[id].Ports {
+		peers = append(peers, ctl.PortPeer{MAC: plan.Nodes[q.Peer].Ports[q.PeerIdx].MAC, Lab: lab(id) && lab(q.Peer)})
+	}
+	return peers
+}
+
+// Groups joins routes that share their ports.
+func Groups(routes []topology.Route) []ctl.RouteGroup {
+	var out []ctl.RouteGroup
+	index := map[string]int{}
+	for _, r := range routes {
+		key := fmt.Sprint(r.Ports)
+		i, ok := index[key]
+		if !ok {
+			i = len(out)
+			index[key] = i
+			out = append(out, ctl.RouteGroup{Ports: r.Ports})
+		}
+		out[i].Prefixes = append(out[i].Prefixes, r.Prefix.String())
+	}
+	return out
+}
+
+// Config describes node id of a plan to itself.
+func Config(plan *topology.Plan, id int, seed uint64, routes []topology.Route) *ctl.Config {
+	p := &plan.Nodes[id]
+	c := &ctl.Config{Node: *p, Peers: Peers(plan, id), LabSeed: seed, PayloadMTU: plan.PayloadMTU, Window: plan.BDP, Routes: Groups(routes)}
+	if p.FEP != nil && p.FEP.Window > 0 {
+		c.Window = p.FEP.Window
+	}
+	if p.Kind == topology.KindHost {
+		sw := &plan.Nodes[p.Ports[0].Peer]
+		c.Gateway = &ctl.Neighbour{Addr4: sw.Addr4.String(), Addr6: sw.Addr6.String(), MAC: c.Peers[0].MAC}
+	}
+	return c
+}

@@ -1,0 +1,411 @@
+package nodeproc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/uetlab/uetlab/internal/clock"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/engine"
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/pktio"
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/wire"
+)
+
+// port is what the loop knows of a port beyond the link model.
+type port struct {
+	lab    bool            // the far end is a lab node: trailer and agreement
+	peer   *clock.NodePage // its page
+	peerID int
+	theirs int           // the far end's port index
+	ahead  time.Duration // lookahead of the link into us, plus our own pipeline latency
+	sent   uint64        // frames written on this port
+	taken  uint64        // lab frames read from it
+	valid  vt.Time       // the peer's horizon, as far as all its frames are here
+	claim  vt.Time       // a horizon read in this sweep …
+	need   uint64        // … and the frames that must be here before it counts
+}
+
+type outgoing struct {
+	port int
+	f    *link.Frame
+}
+
+// loop drives one node: it takes what the ring holds, handles every event that is safe, writes what comes of it in one
+// batch, publishes how far it has come, and yields. One thread owns everything.
+type loop struct {
+	node  *engine.Node
+	sock  *pktio.Socket
+	page  *clock.NodePage
+	clk   *clock.ClockPage
+	conn  *ctl.Conn
+	id    int
+	ports []port
+	wall  clock.Wall
+
+	seg     clock.Segment
+	bell    uint32
+	horizon vt.Time
+	out     []outgoing
+	busy    bool // the page's Seq is odd
+	idle    int
+	late    uint64
+	worst   time.Duration
+	frames  uint64
+	latency time.Duration
+
+	onMessage func(m *ctl.Message) error // set by the process
+	publish   func()                     // copies the core's counters into the page
+	reconnect func() (bool, error)       // looks for a new daemon
+	orphan    int64                      // wall time of the next look for one; 0 = the daemon is there
+	stop      bool
+}
+
+const (
+	yields     = 400                    // fruitless sweeps before the loop sleeps between them
+	nap        = 50 * time.Microsecond  // that sleep
+	lostAfter  = 200 * time.Millisecond // a neighbour's frames are missing for so long: they were dropped
+	saneWindow = 10 * time.Second       // a due time further ahead is not one of ours
+)
+
+// Transmit implements engine.Out.
+func (l *loop) Transmit(port int, f *link.Frame) {
+	l.out = append(l.out, outgoing{port, f})
+	if len(l.out) == cap(l.out) {
+		l.flush()
+	}
+}
+
+// enter marks the page as being changed.
+func (l *loop) enter() {
+	if !l.busy {
+		l.busy = true
+		l.page.Seq.Add(1)
+	}
+}
+
+// flush writes all frames that have left their ports, each with its trailer.
+func (l *loop) flush() {
+	for _, o := range l.out {
+		b := o.f.B
+		if l.ports[o.port].lab {
+			b = wire.AppendTrailer(b, int64(o.f.Due), wire.LLRWord(wire.LLRPlain, 0, 0))
+		}
+		l.ports[o.port].sent++
+		if l.sock.Queue(o.port, b) {
+			l.sock.Flush(l.refused)
+		}
+	}
+	l.sock.Flush(l.refused)
+	for i := range l.out {
+		l.out[i].f.Release()
+		l.out[i].f = nil
+	}
+	l.out = l.out[:0]
+}
+
+// refused counts a frame that the kernel did not take: it never counts as sent, and the run is not exact.
+func (l *loop) refused(port int, err error) {
+	l.ports[port].sent--
+	l.node.Ports[port].C[link.DropKernel]++
+	if l.ports[port].lab {
+		l.fault(clock.FaultSend)
+	}
+}
+
+func (l *loop) fault(f clock.Fault) {
+	l.page.Fault.CompareAndSwap(uint64(clock.FaultNone), uint64(f))
+}
+
+// drain takes all frames from the ring.
+func (l *loop) drain(now vt.Time) {
+	for {
+		i, b, ok := l.sock.Next()
+		if !ok {
+			return
+		}
+		l.enter()
+		l.take(i, b, now)
+		l.sock.Release()
+	}
+}
+
+func (l *loop) take(i int, b []byte, now vt.Time) {
+	p, lp := &l.ports[i], l.node.Ports[i]
+	due := now
+	if p.lab {
+		frame, t, ok := wire.SplitTrailer(b)
+		if !ok {
+			lp.C[link.DropTrailer]++
+			return
+		}
+		p.taken++
+		l.frames++
+		b = frame
+		if wire.FCS(b) != t.FCS {
+			lp.C[link.DropFCS]++
+			return
+		}
+		if l.seg.Flags&clock.Real == 0 {
+			due = vt.Time(t.Due)
+			if due < 0 || due.Sub(l.horizon) > saneWindow {
+				lp.C[link.DropWindow]++
+				return
+			}
+			if by := l.horizon.Sub(due.Add(l.latency)); by >= 0 {
+				l.late++
+				l.worst = max(l.worst, by)
+				lp.C[link.Late]++
+				l.fault(clock.FaultLate)
+			}
+		}
+	}
+	if len(b) > l.node.Pool.MaxFrame() {
+		lp.C[link.DropPacket]++
+		return
+	}
+	f := l.node.Pool.Get()
+	f.B = append(f.B, b...)
+	f.Due = due
+	l.node.Deliver(i, f)
+}
+
+// safe says up to when no frame can arrive any more: the least of all neighbours' horizons plus lookahead, as far as all
+// the frames that belong to a horizon have been taken.
+func (l *loop) safe() vt.Time {
+	bound := vt.Never
+	for i := range l.ports {
+		p := &l.ports[i]
+		if !p.lab || l.clk.Dead(p.peerID) {
+			continue
+		}
+		if p.taken >= p.need {
+			p.valid = max(p.valid, p.claim)
+		}
+		bound = min(bound, p.valid.Add(p.ahead))
+	}
+	return bound
+}
+
+// readPeers notes the neighbours' horizons before the ring is drained: first the horizon, then the count, so that the
+// count can only be too new, which is harmless.
+func (l *loop) readPeers() {
+	for i := range l.ports {
+		if p := &l.ports[i]; p.lab {
+			p.claim = vt.Time(p.peer.Horizon.Load())
+			p.need = p.peer.Sent[p.theirs].Load()
+		}
+	}
+}
+
+// agreed is a sweep in agreement with all other nodes. It says whether anything was handled or gained.
+func (l *loop) agreed() bool {
+	l.readPeers()
+	l.drain(l.horizon.Add(1 - l.latency))
+	bound := max(l.safe(), l.seg.Jump)
+	if l.seg.K > 0 {
+		gone := l.wall.Now() - l.seg.Wall0
+		bound = min(bound, l.seg.Virt0+vt.Time(float64(gone)*1000/float64(l.seg.K)))
+	}
+	bound = min(bound, l.seg.Limit)
+	if bound <= l.horizon && !l.busy {
+		return false
+	}
+	l.enter()
+	if bound > l.horizon {
+		if l.node.Advance(bound) > 0 {
+			l.page.Sweeps.Add(1)
+		}
+		l.flush()
+		l.horizon = bound
+	}
+	l.show()
+	return true
+}
+
+// realtime is a sweep of an ordinary network: virtual time is the wall's.
+func (l *loop) realtime() bool {
+	now := l.seg.Virt0 + vt.Time(l.wall.Now()-l.seg.Wall0)
+	l.drain(now)
+	if l.node.Next() > now && !l.busy {
+		return false
+	}
+	l.enter()
+	l.node.Advance(now)
+	l.flush()
+	l.horizon = now
+	l.show()
+	return true
+}
+
+// show publishes the page: counters first, the horizon last.
+func (l *loop) show() {
+	p := l.page
+	for i := range l.ports {
+		p.Sent[i].Store(l.ports[i].sent)
+		p.Taken[i].Store(l.ports[i].taken)
+		for c, v := range l.node.Ports[i].C {
+			p.Ports[i][c].Store(v)
+		}
+	}
+	l.publish()
+	p.Frames.Store(l.frames)
+	p.Late.Store(l.late)
+	p.Worst.Store(int64(l.worst))
+	p.Next.Store(int64(l.node.Next()))
+	p.Horizon.Store(int64(l.horizon))
+	l.busy = false
+	p.Seq.Add(1)
+}
+
+// past says whether virtual time has gone beyond t at this node.
+func (l *loop) past(t vt.Time) bool { return l.seg.Flags&clock.Real == 0 && t <= l.horizon }
+
+// messages handles all that the daemon has sent.
+func (l *loop) messages() error {
+	for {
+		var m ctl.Message
+		files, err := l.conn.Recv(&m, false)
+		for _, f := range files {
+			f.Close()
+		}
+		switch {
+		case errors.Is(err, ctl.ErrAgain):
+			return nil
+		case errors.Is(err, io.EOF):
+			l.orphan = l.wall.Now() + int64(redial)
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := l.onMessage(&m); err != nil && !errors.Is(err, unix.EPIPE) {
+			return err
+		}
+	}
+}
+
+// look tries to find a new daemon from time to time.
+func (l *loop) look() error {
+	now := l.wall.Now()
+	if now < l.orphan {
+		return nil
+	}
+	l.orphan = now + int64(redial)
+	found, err := l.reconnect()
+	if found {
+		l.orphan = 0
+	}
+	return err
+}
+
+// run loops until a stop message or the end of the lab's directory.
+func (l *loop) run() error {
+	for !l.stop {
+		if n := l.clk.Bell[l.id].Load(); n != l.bell {
+			l.bell = n
+			if err := l.messages(); err != nil {
+				return err
+			}
+		}
+		if s, ok := l.clk.Read(); ok && s.Seq != l.seg.Seq {
+			l.seg = s
+			l.page.Ack.Store(s.Seq)
+		}
+		progress := false
+		if l.seg.Flags&clock.Real != 0 {
+			progress = l.realtime()
+		} else {
+			progress = l.agreed()
+		}
+		if progress {
+			l.idle = 0
+			continue
+		}
+		if err := l.wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait passes the time when nothing can be handled: it yields for a while, since the others are most likely about to go
+// on, and then sleeps; at rest it blocks until a message or a frame comes.
+func (l *loop) wait() error {
+	l.idle++
+	if l.orphan != 0 {
+		if err := l.look(); err != nil {
+			return err
+		}
+	}
+	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
+	switch {
+	case l.seg.Flags&clock.Real != 0 && l.idle > yields/8:
+		return l.block(l.untilNext())
+	case resting && l.idle > 2:
+		return l.block(-1)
+	case l.idle < yields:
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	default:
+		l.missing()
+		ts := unix.NsecToTimespec(int64(nap))
+		_ = unix.Nanosleep(&ts, nil)
+	}
+	return nil
+}
+
+func (l *loop) untilNext() time.Duration {
+	next := l.node.Next()
+	if next == vt.Never {
+		return -1
+	}
+	now := l.seg.Virt0 + vt.Time(l.wall.Now()-l.seg.Wall0)
+	return max(0, next.Sub(now))
+}
+
+// missing looks for frames that a neighbour has written and that never came: the kernel dropped them. The count is
+// forgiven so that the lab goes on, and the run is marked.
+func (l *loop) missing() {
+	if l.idle < yields+int(lostAfter/nap) {
+		return
+	}
+	l.idle = yields
+	lost := l.sock.Drops() > 0
+	for i := range l.ports {
+		p := &l.ports[i]
+		if p.lab && p.taken < p.need && !l.clk.Dead(p.peerID) {
+			l.node.Ports[i].C[link.DropRing] += p.need - p.taken
+			p.taken = p.need
+			if lost {
+				l.fault(clock.FaultRing)
+			} else {
+				l.fault(clock.FaultLost)
+			}
+		}
+	}
+}
+
+// block sleeps until a frame or a message arrives, or d has passed (forever if negative).
+func (l *loop) block(d time.Duration) error {
+	fds := []unix.PollFd{{Fd: int32(l.conn.FD()), Events: unix.POLLIN}, {Fd: int32(l.sock.FD()), Events: unix.POLLIN}}
+	if l.orphan != 0 {
+		fds = fds[1:]
+		d = redial
+	}
+	var ts *unix.Timespec
+	if d >= 0 {
+		t := unix.NsecToTimespec(int64(d))
+		ts = &t
+	}
+	if _, err := unix.Ppoll(fds, ts, nil); err != nil && err != unix.EINTR {
+		return fmt.Errorf("poll: %w", err)
+	}
+	if l.orphan == 0 && fds[0].Revents != 0 {
+		return l.messages()
+	}
+	return nil
+}

@@ -1,0 +1,317 @@
+// Package nodeproc is the process of one node: it enters its root, says hello to the lab daemon, takes its ports up, and
+// then loops: real frames in, events in the agreed order, real frames out. One thread does everything.
+package nodeproc
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/uetlab/uetlab/fabric/capture"
+	"github.com/uetlab/uetlab/fabric/runtime/embedded"
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fabric/wiring/hostnet"
+	"github.com/uetlab/uetlab/internal/clock"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/nodecore"
+	"github.com/uetlab/uetlab/internal/pktio"
+	"github.com/uetlab/uetlab/workload"
+)
+
+const (
+	ringSlots = 512
+	redial    = 200 * time.Millisecond
+)
+
+// Main runs a node with the arguments of `uetlab node` and returns the exit code.
+func Main(args []string) int {
+	fs := flag.NewFlagSet("node", flag.ContinueOnError)
+	h := ctl.Hello{Pid: os.Getpid()}
+	fs.StringVar(&h.Lab, "lab", "", "name of the lab")
+	fs.StringVar(&h.Node, "node", "", "name of the node")
+	fs.IntVar(&h.ID, "id", -1, "number of the node")
+	dir := fs.String("dir", embedded.Dir, "where the node sees the lab")
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	// The last sign of a lab that is taken down is a signal to everything in it; a terminal's is not meant for us.
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
+	runtime.LockOSThread()
+	if err := run(h, *dir); err != nil {
+		fmt.Fprintf(os.Stderr, "uetlab node %s: %v\n", h.Node, err)
+		return 1
+	}
+	return 0
+}
+
+// proc is a node process.
+type proc struct {
+	hello ctl.Hello
+	dir   string
+	conn  *ctl.Conn
+	netns *os.File
+	cfg   *ctl.Config
+	page  *clock.NodePage
+	clk   *clock.ClockPage
+	core  *nodecore.Node
+	loop  *loop
+}
+
+func run(h ctl.Hello, dir string) error {
+	if err := embedded.Enter(dir); err != nil {
+		return err
+	}
+	p := &proc{hello: h, dir: dir}
+	var err error
+	if p.netns, err = os.Open("/proc/self/ns/net"); err != nil {
+		return err
+	}
+	if err := p.dial(); err != nil {
+		return err
+	}
+	if p.page, err = clock.OpenNode(dir, h.ID, true); err != nil {
+		return err
+	}
+	if p.clk, err = clock.OpenClock(dir, false); err != nil {
+		return err
+	}
+	// Configuration and start come before there is a loop.
+	for started := false; !started; {
+		var m ctl.Message
+		files, err := p.conn.Recv(&m, true)
+		for _, f := range files {
+			f.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("lab socket: %w", err)
+		}
+		switch m.Op {
+		case "config":
+			err = p.configure(m.Config)
+		case "start":
+			err = p.start()
+			started = err == nil
+		case "stop":
+			return nil
+		}
+		if rerr := p.reply(m.ID, err, nil); rerr != nil {
+			return rerr
+		}
+	}
+	debug.FreeOSMemory()
+	if p.loop == nil {
+		return p.host()
+	}
+	p.page.State.Store(uint64(clock.Ready))
+	return p.loop.run()
+}
+
+// dial connects to the lab socket and says who we are.
+func (p *proc) dial() error {
+	var err error
+	if p.conn, err = ctl.Dial(filepath.Join(p.dir, "node.sock")); err != nil {
+		return err
+	}
+	return p.conn.Send(&ctl.Reply{Hello: &p.hello}, p.netns)
+}
+
+func (p *proc) reply(id uint64, err error, data any, files ...*os.File) error {
+	if id == 0 {
+		return nil
+	}
+	r := ctl.Reply{ID: id}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	if data != nil {
+		b, err := json.Marshal(data)
+		if err != nil {
+			return err
+		}
+		r.Data = b
+	}
+	return p.conn.Send(&r, files...)
+}
+
+// configure builds the node's core; its ports do not exist yet.
+func (p *proc) configure(c *ctl.Config) error {
+	if c == nil {
+		return errors.New("empty configuration")
+	}
+	p.cfg = c
+	if c.Node.Kind == topology.KindHost {
+		if err := hostnet.PrepareHost(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return nil
+	}
+	if err := hostnet.PrepareLab(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	l := &loop{id: p.hello.ID, page: p.page, clk: p.clk, conn: p.conn, wall: clock.NewWall(), latency: c.Node.Latency,
+		out: make([]outgoing, 0, 64), onMessage: p.message, publish: p.publish, reconnect: p.reconnect}
+	var err error
+	if p.core, err = nodecore.New(c, l, p.result); err != nil {
+		return err
+	}
+	l.node = p.core.Node
+	for i, q := range c.Node.Ports {
+		lp := port{lab: c.Peers[i].Lab, peerID: q.Peer, theirs: q.PeerIdx, ahead: l.node.Ports[i].Lookahead() + l.latency}
+		if lp.lab {
+			if lp.peer, err = clock.OpenNode(p.dir, q.Peer, false); err != nil {
+				return err
+			}
+		}
+		l.ports = append(l.ports, lp)
+	}
+	p.loop = l
+	return nil
+}
+
+// start takes the ports up: they exist now.
+func (p *proc) start() error {
+	if p.cfg == nil {
+		return errors.New("start before configuration")
+	}
+	if p.cfg.Node.Kind == topology.KindHost {
+		return p.startHost()
+	}
+	var names []string
+	maxMTU := 0
+	for _, q := range p.cfg.Node.Ports {
+		names = append(names, q.Name)
+		maxMTU = max(maxMTU, q.MTU)
+		if err := hostnet.Guard(q.Name); err != nil {
+			return err
+		}
+	}
+	sock, err := pktio.Open(names, maxMTU+18+24, ringSlots)
+	if err != nil {
+		return err
+	}
+	p.loop.sock = sock
+	for _, name := range names {
+		if err := hostnet.Up(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message handles what the daemon asks for while the loop runs.
+func (p *proc) message(m *ctl.Message) error {
+	var err error
+	var data any
+	var files []*os.File
+	switch m.Op {
+	case "wake":
+	case "stop":
+		p.loop.stop = true
+	case "run":
+		if p.loop.past(m.Run.At) {
+			err = fmt.Errorf("run at %v: virtual time is %v already", m.Run.At, p.loop.horizon)
+			break
+		}
+		err = p.core.StartRun(*m.Run)
+	case "change":
+		for _, c := range m.Changes {
+			if p.loop.past(c.At) {
+				err = fmt.Errorf("change at %v: virtual time is %v already", c.At, p.loop.horizon)
+				break
+			}
+			if err = p.core.Change(c); err != nil {
+				break
+			}
+		}
+		p.loop.enter() // the next event may be another one now
+		p.loop.show()
+	case "capture":
+		var f *os.File
+		if f, err = p.captureSocket(m.Port); err == nil {
+			files = append(files, f)
+			defer f.Close()
+		}
+	case "pdcs":
+		data = p.pdcs()
+	default:
+		err = fmt.Errorf("message %q: not known", m.Op)
+	}
+	if m.Op == "run" && err == nil {
+		p.loop.enter()
+		p.loop.show()
+	}
+	return p.reply(m.ID, err, data, files...)
+}
+
+// captureSocket opens a packet socket on a port for the daemon to read.
+func (p *proc) captureSocket(i int) (*os.File, error) {
+	if i < 0 || i >= len(p.cfg.Node.Ports) {
+		return nil, fmt.Errorf("capture: no port %d", i)
+	}
+	ifindex, err := pktio.Index(p.cfg.Node.Ports[i].Name)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := capture.OpenSocket(ifindex)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "capture"), nil
+}
+
+func (p *proc) pdcs() []ctl.PDC {
+	list := []ctl.PDC{}
+	if p.core.FEP == nil {
+		return list
+	}
+	for _, i := range p.core.FEP.PDCs(nil) {
+		list = append(list, ctl.PDC{ID: i.ID, PeerID: i.PeerID, Peer: i.Peer.String(), State: i.State.String(),
+			Counters: map[string]uint64{"inflight_bytes": uint64(i.InFlight), "window_bytes": uint64(i.Window), "retx": i.Retx,
+				"next_psn": uint64(i.Next), "cack_psn": uint64(i.CACK), "initiator": map[bool]uint64{true: 1}[i.Initiator]}})
+	}
+	return list
+}
+
+// publish copies what the core counts into the page.
+func (p *proc) publish() {
+	if f := p.core.FEP; f != nil {
+		c := &f.C
+		for i := range c {
+			p.page.FEP[i].Store(c[i])
+		}
+	}
+	done, total := p.core.Progress()
+	p.page.Done.Store(done)
+	p.page.Total.Store(total)
+}
+
+// result reports a rank's end. It is called within an event, so the daemon has the message before the page shows
+// that nothing is left to do.
+func (p *proc) result(r workload.RankResult) {
+	if err := p.conn.Send(&ctl.Reply{Result: &r}); err != nil {
+		fmt.Fprintln(os.Stderr, "report a result:", err)
+	}
+}
+
+// reconnect looks for a daemon after the last one has died. The lab is over when its socket is gone.
+func (p *proc) reconnect() (bool, error) {
+	err := p.dial()
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, unix.ENOENT):
+		return false, io.EOF
+	}
+	return false, nil
+}
