@@ -17,12 +17,12 @@ func WriteTable(w io.Writer, results []Result) error {
 	}
 	var b strings.Builder
 	r := &results[0]
-	what := "slowest rank of each iteration"
+	what := "iterations"
 	if s := (Spec{Workload: r.Workload}); s.Flows() {
-		what = "flows of all ranks and iterations"
+		what = "flows (one a sender and iteration)"
 	}
 	fmt.Fprintf(&b, "# %s: %d ranks, iterations: %d, seed: %d\n", r.Workload, r.Ranks, r.Iterations, r.Seed)
-	fmt.Fprintf(&b, "# time: virtual, max over %s; bandwidth in Gb/s\n", what)
+	fmt.Fprintf(&b, "# time: virtual, the slowest of all %s; mean: over them; bandwidth in Gb/s\n", what)
 	fmt.Fprintf(&b, "#%11s %12s %12s %7s %9s %9s %7s %7s %7s  %s\n",
 		"size", "time", "mean", "ratio", "algbw", "busbw", "#wrong", "retx", "drops", "verdict")
 	fmt.Fprintf(&b, "#%11s %12s %12s %7s %9s %9s\n", "(B)", "(us)", "(us)", "", "(Gb/s)", "(Gb/s)")
