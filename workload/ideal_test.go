@@ -199,7 +199,7 @@ func TestIdealIsABound(t *testing.T) {
 	}
 	for name, plan := range plans {
 		for _, v := range variants() {
-			for _, size := range []int64{0, 1000, 5000, 65537, 262144} {
+			for _, size := range []int64{0, 5000, 65537} {
 				s := v
 				s.Ranks, s.Size, s.Iters, s.Check, s.Seed = 8, size, 2, true, 4
 				guard, err := SafeGuard(s, plan)
@@ -238,10 +238,10 @@ func TestIdealIsTight(t *testing.T) {
 		{Spec{Workload: Incast, Ranks: 8, Size: 1 << 20}, star, 1.002},
 		{Spec{Workload: Permutation, Ranks: 8, Size: 1 << 20}, star, 1.01},
 		{Spec{Workload: Sendrecv, Ranks: 8, Size: 1 << 20}, star, 1.01},
-		{Spec{Workload: Allreduce, Ranks: 8, Size: 4 << 20}, star, 1.02},
-		{Spec{Workload: Allgather, Ranks: 8, Size: 4 << 20}, star, 1.02},
-		{Spec{Workload: Alltoall, Ranks: 8, Size: 8 << 20}, star, 1.01},
-		{Spec{Workload: Broadcast, Ranks: 8, Size: 4 << 20}, star, 1.02},
+		{Spec{Workload: Allreduce, Ranks: 8, Size: 1 << 20}, star, 1.02},
+		{Spec{Workload: Allgather, Ranks: 8, Size: 1 << 20}, star, 1.02},
+		{Spec{Workload: Alltoall, Ranks: 8, Size: 2 << 20}, star, 1.01},
+		{Spec{Workload: Broadcast, Ranks: 8, Size: 1 << 20}, star, 1.02},
 		{Spec{Workload: Incast, Ranks: 8, Size: 1 << 20, Root: 7}, dumbbell(4, 100), 1.01},
 	} {
 		c.spec.Iters, c.spec.Check = 1, true
