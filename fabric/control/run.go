@@ -168,15 +168,16 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 		return before, err
 	}
 	now := max(held, d.virtualNow(c))
-	if !c.paused {
-		// What an earlier run or a change has left under way arrives before the new run begins.
-		for tries := 0; d.inFlight() && tries < 100 && !d.real(); tries++ {
-			now = now.Add(10 * time.Microsecond)
+	if !c.paused && !d.real() {
+		// What is due by now happens before the run, and what is under way arrives.
+		for tries := 0; tries == 0 || tries < 100 && d.inFlight(); tries++ {
 			if err := d.reach(ctx, c, now); err != nil {
 				return before, err
 			}
 			d.rest(c)
+			now = now.Add(10 * time.Microsecond)
 		}
+		held = now
 	}
 	margin := ahead
 	if d.real() {
