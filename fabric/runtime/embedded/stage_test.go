@@ -114,8 +114,11 @@ func TestRootless(t *testing.T) {
 	defer os.RemoveAll(dir)
 	bin := filepath.Join(dir, "embedded.test")
 	copyExecutable(t, bin)
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(dir+"/tmp", 0o700), os.Chown(dir+"/tmp", nobody, nobody)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(dir+"/tmp", 0o700)); err != nil {
 		t.Fatal(err)
+	}
+	if err := os.Chown(dir+"/tmp", nobody, nobody); err != nil {
+		t.Skipf("this root cannot act for other users: %v", err)
 	}
 	args := []string{"-test.v", "-test.skip", "^TestRootless$"}
 	if testing.Short() {

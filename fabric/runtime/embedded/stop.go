@@ -155,10 +155,15 @@ func (r *Runtime) who(pid int) (identity, bool) {
 	r.mu.Lock()
 	c, mine := r.children[pid]
 	r.mu.Unlock()
-	if mine {
+	if !mine {
+		return nodeOf(pid)
+	}
+	select {
+	case <-c.proc.Done():
+		return identity{}, false
+	default:
 		return c.identity, true
 	}
-	return nodeOf(pid)
 }
 
 // is says whether a handle's process is still the node that it names.
