@@ -1,0 +1,115 @@
+# uetlab: `make help` lists the targets. On a machine where nothing is installed, `make setup` comes first (`make demo`
+# does that by itself). Everything that a target needs beyond Go is installed by scripts/setup.sh.
+
+GO       ?= go
+FUZZTIME ?= 30s
+BENCH    ?= .
+SHELL    := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+# Without a readable repository the binary knows no revision.
+VCS     := $(if $(VERSION),auto,false)
+LDFLAGS := -X main.release=$(or $(VERSION),unknown)
+SOURCES := $(shell find cmd fabric fep internal sim switchd topologies wire workload \
+             -type f \( -name '*.go' -o -name '*.yaml' -o -name '*.json' \) ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
+
+# Packages that bring real labs or containers up; all others are unit tests.
+LABS     := ./e2e ./fabric/runtime/embedded ./fabric/runtime/docker
+ALL       = $(shell $(GO) list ./...)
+UNIT      = $(filter-out $(LABS:./%=github.com/uetlab/uetlab/%),$(ALL))
+# Packages with goroutines of their own. The cores run on one thread and are left to the unit tests.
+RACE     := ./cmd/... ./fabric/api ./fabric/capture ./fabric/control ./fabric/labdir ./fabric/wiring/... ./internal/...
+
+stage = @printf '\n== %s\n' '$(1)'
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := build
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install what is missing (apt on Debian and Ubuntu), start dockerd where there is no init system
+	@bash scripts/setup.sh
+
+.PHONY: build
+build: bin/uetlab ## build the one static binary, bin/uetlab
+
+bin/uetlab: $(SOURCES) go.mod go.sum bin/.version
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -ldflags '$(LDFLAGS)' -o $@ ./cmd/uetlab
+
+# Touched only when the version changes, so that a commit without changed sources builds again and nothing else does.
+bin/.version: FORCE
+	@mkdir -p bin; [ "$$(cat $@ 2>/dev/null)" = '$(LDFLAGS)' ] || printf '%s\n' '$(LDFLAGS)' > $@
+.PHONY: FORCE
+FORCE:
+
+.PHONY: demo
+demo: setup build ## a fabric, two collectives, a link failure in the middle of the second
+	@bash scripts/demo.sh
+
+.PHONY: test
+test: test-unit test-race test-embedded test-docker ## all tests: unit, race, real labs on embedded and on docker
+	$(call stage,all tests passed)
+
+.PHONY: test-unit
+test-unit: ## unit, property and simulator tests
+	$(call stage,unit tests)
+	@$(GO) test $(UNIT)
+
+.PHONY: test-race
+test-race: ## the packages that use goroutines, under the race detector
+	$(call stage,race detector)
+	@CGO_ENABLED=1 $(GO) test -short -race $(RACE)
+
+.PHONY: test-embedded
+test-embedded: build ## real labs on the embedded runtime
+	$(call stage,integration on the embedded runtime)
+	@UETLAB_E2E_RUNTIME=embedded $(GO) test -count=1 -p 1 ./fabric/runtime/embedded ./e2e
+
+.PHONY: test-docker
+test-docker: build ## real labs on Docker; skipped with a loud line where no engine answers
+	$(call stage,integration on the docker runtime)
+	@if docker info >/dev/null 2>&1; then \
+	  UETLAB_E2E_RUNTIME=docker $(GO) test -count=1 -p 1 ./fabric/runtime/docker ./e2e; \
+	else \
+	  echo '!!! SKIPPED: no Docker engine answers, so NOTHING was tested on docker (make setup starts one)'; \
+	fi
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, module files, shell syntax
+	$(call stage,gofmt)
+	@bad=$$(gofmt -l $$(find . -name '*.go' ! -path './bin/*')); [ -z "$$bad" ] || { echo "run gofmt -w on:"; echo "$$bad"; exit 1; }
+	$(call stage,go vet)
+	@$(GO) vet ./...
+	$(call stage,staticcheck)
+	@$(GO) tool staticcheck ./...
+	$(call stage,module files)
+	@$(GO) mod verify
+	@$(GO) mod tidy -diff
+	$(call stage,shell scripts)
+	@for f in scripts/*.sh .ci/run; do bash -n "$$f"; done
+	@if command -v shellcheck >/dev/null; then shellcheck -S warning scripts/*.sh .ci/run; fi
+
+.PHONY: bench
+bench: ## all benchmarks with allocations; BENCH=regexp picks
+	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  for target in $$($(GO) test -list '^Fuzz' "$$dir" | grep '^Fuzz'); do \
+	    printf '\n== fuzz %s %s\n' "$$dir" "$$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$dir"; \
+	  done; \
+	done
+
+.PHONY: images
+images: build ## the image of the lab daemon, uetlab/labd (images of nodes are made by `uetlab up`)
+	docker build -t uetlab/labd -f images/Dockerfile bin
+
+.PHONY: clean
+clean: ## remove what was built; labs that run are left alone
+	rm -rf bin dist
