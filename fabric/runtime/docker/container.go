@@ -44,6 +44,7 @@ func (r *Runtime) containerConfig(s runtime.Spec, image, start string) (*contain
 	}
 	labels[labelLab], labels[labelNode], labels[labelUID] = s.Lab, s.Name, r.uid
 	labels[labelID], labels[labelVersion], labels[labelStart] = strconv.Itoa(s.ID), r.cfg.Version, start
+	labels[labelKind] = string(s.Kind)
 	if b := base(s); b != "" {
 		labels[labelBase] = b
 	}
@@ -87,21 +88,30 @@ func (r *Runtime) containerConfig(s runtime.Spec, image, start string) (*contain
 	return cfg, host, nil
 }
 
-// sysctls says what the node's own kernel network stack does about IPv6, which engines decide differently and a node
-// cannot change. End points and switches speak IPv6 themselves, so their kernel is to be silent; a host uses its
-// addresses at once and takes no others.
+// sysctls makes the settings of the node's own kernel network stack that package hostnet would make, since /proc/sys is
+// read-only in a container: silent for end points and switches, which speak for themselves; for a host no
+// addresses but those configured, at once.
 func sysctls(k topology.Kind) map[string]string {
-	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
-		return nil
-	}
+	out := map[string]string{}
+	_, err := os.Stat("/proc/sys/net/ipv6")
+	ipv6 := err == nil
 	if k != topology.KindHost {
-		return map[string]string{"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+		out["net.ipv4.ip_forward"] = "0"
 	}
-	return map[string]string{
-		"net.ipv6.conf.all.disable_ipv6": "0", "net.ipv6.conf.default.disable_ipv6": "0",
-		"net.ipv6.conf.default.accept_dad": "0", "net.ipv6.conf.default.accept_ra": "0",
-		"net.ipv6.conf.default.router_solicitations": "0",
+	for _, scope := range []string{"all", "default"} {
+		prefix := "net.ipv6.conf." + scope + "."
+		switch {
+		case !ipv6: // the engine refuses to set what the kernel has not
+		case k != topology.KindHost:
+			out[prefix+"disable_ipv6"] = "1"
+		default:
+			out[prefix+"disable_ipv6"], out[prefix+"addr_gen_mode"] = "0", "1"
+			for _, s := range []string{"autoconf", "accept_ra", "accept_dad", "router_solicitations"} {
+				out[prefix+s] = "0"
+			}
+		}
 	}
+	return out
 }
 
 // nodeMounts lists what a node sees of this machine's files.

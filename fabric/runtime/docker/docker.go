@@ -27,6 +27,7 @@ const (
 	labelLab     = "uetlab.lab"
 	labelNode    = "uetlab.node"
 	labelID      = "uetlab.id"
+	labelKind    = "uetlab.kind"
 	labelUID     = "uetlab.uid"
 	labelVersion = "uetlab.version"
 	labelBase    = "uetlab.base"   // the image that a host node asked for

@@ -28,6 +28,9 @@ func engine(t *testing.T) *Runtime {
 	if testing.Short() {
 		t.Skip("needs a Docker engine; left out with -short")
 	}
+	if os.Getuid() != 0 {
+		t.Skip("nodes in containers need a root lab daemon")
+	}
 	r, err := New(t.Context(), Config{Binary: nodeBinary(t), Version: "test"})
 	if errors.Is(err, ErrNoDaemon) || errors.Is(err, ErrPermission) || errors.Is(err, ErrRemote) {
 		t.Skipf("needs a Docker engine: %v", err)
@@ -129,6 +132,10 @@ func TestNodesAreConfined(t *testing.T) {
 		t.Fatalf("%d handles, %d reported; want 3 of each", len(handles), len(seen))
 	}
 	for i, h := range handles {
+		_, v4, _ := execute(t, r, h, []string{"cat", "/proc/sys/net/ipv4/ip_forward"}, nil, "")
+		if v4 != "0\n" {
+			t.Errorf("node %d: ip_forward is %q", i, v4)
+		}
 		if h.Node != specs[i].Name || h.ID != i || h.Pid <= 0 || !slices.Contains(seen, h) || !r.Alive(ctx, h) {
 			t.Errorf("handle %d: %+v, alive %v, reported %v", i, h, r.Alive(ctx, h), seen)
 		}

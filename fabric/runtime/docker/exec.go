@@ -19,24 +19,28 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/runtime"
 	"github.com/uetlab/uetlab/fabric/runtime/namespace"
+	"github.com/uetlab/uetlab/fabric/topology"
 )
 
 // Exec runs a command in a node. One that the node's image has runs inside it with the container's rights and limits.
 // Any other is a program of this machine, which a host node without an image sees too; it runs in the container's
 // namespaces with the caller's rights, so that tcpdump, say, may change its user. Where the container's processes
-// cannot be seen from here (the lab daemon runs in a container itself) all commands go through the engine. With TTY
-// set, Files[0] is in raw mode while such a command runs. When ctx ends the command is killed.
+// cannot be seen from here (the lab daemon runs in a container itself) only what the node sees can be run. With TTY set, Files[0] is in raw mode while such a command runs. When ctx ends the command is killed.
 func (r *Runtime) Exec(ctx context.Context, e runtime.Exec) (int, error) {
 	if len(e.Argv) == 0 || e.Argv[0] == "" {
 		return 0, errors.New("docker: exec: no command given")
 	}
 	same := func() bool { return inContainer(e.Handle.Pid, e.Handle.Ref) }
-	inside, err := r.imageHas(ctx, e)
+	where, err := r.lookup(ctx, e)
 	if err != nil {
 		return 0, fmt.Errorf("docker: exec in node %s: %w", e.Handle.Node, err)
 	}
-	if !inside && same() {
+	if where != inImage && same() {
 		return namespace.Exec(ctx, e, same)
+	}
+	if where == onMachine {
+		return 0, fmt.Errorf("docker: exec in node %s: the node's image has no %s, and the namespaces of the node cannot be entered from here: "+
+			"the lab daemon runs in a container; run uetlab on the machine itself, as root", e.Handle.Node, e.Argv[0])
 	}
 	code, err := r.execInside(ctx, e)
 	if err != nil {
@@ -45,19 +49,39 @@ func (r *Runtime) Exec(ctx context.Context, e runtime.Exec) (int, error) {
 	return code, nil
 }
 
-// imageHas reports that the node's image has the command. It is an error if the container does not run.
-func (r *Runtime) imageHas(ctx context.Context, e runtime.Exec) (bool, error) {
+// place is where a command was found.
+type place int
+
+const (
+	inImage   place = iota
+	inBinds         // perhaps among this machine's programs that a host node without an image sees
+	onMachine       // at most on this machine
+)
+
+// lookup finds the command's place. It is an error if the container does not run.
+func (r *Runtime) lookup(ctx context.Context, e runtime.Exec) (place, error) {
 	c, err := r.cli.ContainerInspect(ctx, e.Handle.Ref)
 	switch {
 	case err != nil:
-		return false, err
-	case c.State == nil || !c.State.Running:
-		return false, errors.New("its container does not run")
+		return 0, err
+	case c.State == nil || c.Config == nil || !c.State.Running:
+		return 0, errors.New("its container does not run")
 	case e.Argv[0] == "/uetlab":
-		return true, nil
-	case c.Config == nil || c.Config.Labels[labelBase] == "":
-		return false, nil // the image has nothing else
+		return inImage, nil
+	case c.Config.Labels[labelKind] != string(topology.KindHost):
+		return onMachine, nil // the image has nothing but /uetlab
+	case c.Config.Labels[labelBase] == "":
+		return inBinds, nil
 	}
+	found, err := r.imageHas(ctx, e)
+	if err != nil || found {
+		return inImage, err
+	}
+	return onMachine, nil
+}
+
+// imageHas looks for the command in the root of a container.
+func (r *Runtime) imageHas(ctx context.Context, e runtime.Exec) (bool, error) {
 	dirs := []string{"/"}
 	if !strings.Contains(e.Argv[0], "/") {
 		list := namespace.DefaultPath
