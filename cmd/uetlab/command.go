@@ -31,25 +31,35 @@ type call struct {
 
 // command makes the parser's command of a verb.
 func (v verb) command() *cli.Command {
-	return &cli.Command{
+	c := &cli.Command{
 		Name: v.name, ArgsUsage: v.args, Usage: v.usage, Description: v.text, UsageText: strings.Join(v.examples, "\n"),
 		Flags: v.flags, Subcommands: v.subs, Hidden: v.hidden, HideHelp: true, HideHelpCommand: true,
 		Action:       v.action,
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return flagError(err) },
 	}
+	if len(v.subs) == 0 {
+		c.Before = v.count
+	}
+	return c
+}
+
+// count checks the number of positional arguments.
+func (v verb) count(c *cli.Context) error {
+	args, name := c.Args().Slice(), strings.TrimPrefix(c.Command.HelpName, program+" ")
+	switch {
+	case len(args) < v.min:
+		return usage("%s: needs %s", name, v.args).WithHint("for example %s", bare(v.examples[0]))
+	case v.max >= 0 && len(args) > v.max:
+		return usage("%s: one argument too many (%s)", name, args[v.max]).WithHint("uetlab help %s shows what it takes", name)
+	}
+	return nil
 }
 
 func (v verb) action(c *cli.Context) error {
-	args := c.Args().Slice()
-	switch {
-	case v.run == nil:
+	if v.run == nil {
 		return usage("%s: which of its commands?", v.name).WithHint("uetlab %s %s", v.name, strings.Join(names(v.subs), "|"))
-	case len(args) < v.min:
-		return usage("%s: needs %s", v.name, v.args).WithHint("for example %s", bare(v.examples[0]))
-	case v.max >= 0 && len(args) > v.max:
-		return usage("%s: one argument too many (%s)", v.name, args[v.max]).WithHint("for example %s", bare(v.examples[0]))
 	}
-	return v.run(&call{Context: c, ui: c.App.Metadata[uiKey].(*ui), ctx: c.Context, args: args})
+	return v.run(&call{Context: c, ui: c.App.Metadata[uiKey].(*ui), ctx: c.Context, args: c.Args().Slice()})
 }
 
 // bare is an example without its remark.

@@ -83,6 +83,8 @@ func complete(ctx context.Context, before []string, prefix string) []string {
 	switch {
 	case strings.HasPrefix(prefix, "-") && cmd != nil:
 		return matching(append(flagNames(cmd), "--help"), prefix)
+	case cmd == nil && len(l.args) > 0:
+		return nil
 	case cmd == nil:
 		return matching(topNames(), prefix)
 	case len(cmd.Subcommands) > 0 && len(l.args) == 0:

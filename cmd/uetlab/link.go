@@ -41,8 +41,10 @@ func changeFlags() []cli.Flag {
 	return labFlags(
 		&cli.StringFlag{Name: "from", Usage: "only the direction in which `NODE` sends"},
 		&cli.StringFlag{Name: "at", Usage: "virtual `TIME`: +50us after the start of a run, or 1.5ms since the lab came up", Action: func(_ *cli.Context, s string) error {
-			_, _, err := api.ParseAt(s)
-			return err
+			if _, _, err := api.ParseAt(s); err != nil {
+				return usage("--at (%s): not a virtual time", s).WithHint("%s", api.AsError(err).Hint)
+			}
+			return nil
 		}})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -94,11 +95,18 @@ func (t table) write(w io.Writer) error {
 	lines := append([][]string{t.columns}, t.rows...)
 	width, right := make([]int, len(t.columns)), make([]bool, len(t.columns))
 	for i := range t.columns {
-		right[i] = len(t.rows) > 0
+		numbers, words := 0, 0
 		for n, row := range lines {
 			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
-			right[i] = right[i] && (n == 0 || numeric(row[i]))
+			switch {
+			case n == 0 || row[i] == "-":
+			case numeric(row[i]):
+				numbers++
+			default:
+				words++
+			}
 		}
+		right[i] = numbers > 0 && words == 0
 	}
 	var b strings.Builder
 	for _, row := range lines {
@@ -120,7 +128,7 @@ func (t table) write(w io.Writer) error {
 
 // numeric says whether a cell is a number, with or without a unit.
 func numeric(cell string) bool {
-	return cell == "-" || cell != "" && (cell[0] >= '0' && cell[0] <= '9') && !strings.ContainsAny(cell, ":/") && strings.Count(cell, ".") < 2
+	return cell != "" && (cell[0] >= '0' && cell[0] <= '9') && !strings.ContainsAny(cell, ":/") && strings.Count(cell, ".") < 2
 }
 
 // dash is the cell of a value that is not there.
@@ -139,15 +147,16 @@ func nanos(ns int64) string {
 	return strings.Replace(time.Duration(ns).String(), "µ", "u", 1)
 }
 
-// rate writes bits per second: 400Gbps.
+// rate writes bits per second in the largest unit that needs no fraction, as topology files do: 400Gbps.
 func rate(bps int64) string {
-	for _, u := range []struct {
+	units := []struct {
 		size int64
 		name string
-	}{{1e12, "Tbps"}, {1e9, "Gbps"}, {1e6, "Mbps"}, {1e3, "kbps"}} {
-		if bps >= u.size && bps < 1000*u.size && u.size > 1 && (u.size < 1e12 || bps%u.size == 0) {
-			return fmt.Sprintf("%g%s", float64(bps)/float64(u.size), u.name)
+	}{{1e12, "Tbps"}, {1e9, "Gbps"}, {1e6, "Mbps"}, {1e3, "kbps"}}
+	for _, u := range units {
+		if bps >= u.size && bps%u.size == 0 {
+			return strconv.FormatInt(bps/u.size, 10) + u.name
 		}
 	}
-	return fmt.Sprintf("%dbps", bps)
+	return strconv.FormatInt(bps, 10) + "bps"
 }

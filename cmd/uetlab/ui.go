@@ -141,13 +141,19 @@ func dispatch(ctx context.Context, u *ui, words []string) error {
 	if l.help || l.command() == nil || len(l.args) > 0 && l.args[0] == "help" && len(l.command().Subcommands) > 0 {
 		return u.help(l)
 	}
-	app := &cli.App{
-		Name: "uetlab", Commands: commands(), HideHelp: true, HideVersion: true, Writer: u.out, ErrWriter: u.err,
+	return newApp(u, commands()).RunContext(ctx, l.argv(program))
+}
+
+const program = "uetlab"
+
+// newApp makes the parser of command lines that are in order. It prints nothing and ends nothing by itself.
+func newApp(u *ui, commands []*cli.Command) *cli.App {
+	return &cli.App{
+		Name: program, Commands: commands, HideHelp: true, HideVersion: true, Writer: u.out, ErrWriter: u.err,
 		Metadata:       map[string]any{uiKey: u},
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return flagError(err) },
 	}
-	return app.RunContext(ctx, l.argv(app.Name))
 }
 
 // fail prints an error, one line and a hint, and gives its exit code. A script that asked for JSON and has got nothing yet
