@@ -50,7 +50,8 @@ func Wire(ctx context.Context, plan *topology.Plan, ns []*os.File) error {
 
 // WireNode makes the links of one node anew after it was restarted in a new network namespace, ns[node]. Its old links
 // vanish with its old namespace, but not at once: ends that linger at its neighbours are deleted. Neighbours
-// whose namespace is nil are left out, and get their links when they are wired themselves.
+// whose namespace is nil are left out, and get their links when they are wired themselves. The neighbours' new ends have
+// new interface indices and are down, as at first: those nodes must bring them up again.
 func WireNode(ctx context.Context, plan *topology.Plan, ns []*os.File, node int) error {
 	if node >= len(ns) || ns[node] == nil {
 		return fmt.Errorf("wire node %s: no network namespace of it", plan.Nodes[node].Name)

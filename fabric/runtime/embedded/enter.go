@@ -25,8 +25,8 @@ const (
 
 // Enter is the first act of a node process of the embedded runtime: it builds the node's root and moves into it.
 // Afterwards dir is the lab's directory, read-only but for the node's own page; /uetlab is this binary; /proc shows
-// the node's processes; the host name is the node's. Nodes of kind host also see the host's /usr, /bin, /sbin, /lib*
-// and /etc, read-only. In a process that the embedded runtime did not start, as in a container, it does nothing.
+// the node's processes; the host name is the node's. Nodes of kind host also see the host's /usr, /bin, /sbin and /lib*
+// read-only, and in /etc links to the host's files, except for the node's own names. In a process that the embedded runtime did not start, as in a container, it does nothing.
 func Enter(dir string) error {
 	source := os.Getenv(envDir)
 	if source == "" {
