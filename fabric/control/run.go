@@ -95,7 +95,7 @@ func (d *Daemon) spec(req api.RunRequest, size int64) (workload.Spec, error) {
 		}
 	}
 	s := workload.Spec{Workload: req.Workload, Size: size, Iters: max(1, req.Iterations), Check: req.Check, Seed: req.Seed,
-		Algo: req.Algo, Op: req.Op}
+		Algo: req.Algo, Op: req.Op, Type: req.Type, Root: req.Root, Window: req.Window}
 	pick := req.Ranks
 	if len(pick) == 0 {
 		n := req.RankCount
