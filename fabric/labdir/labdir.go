@@ -104,7 +104,15 @@ func (p place) private(dir string) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("lab directories: %w", err)
 	}
+	return p.check(dir)
+}
+
+// check refuses a directory of somebody else and shuts others out of this user's; one that is not there is fine.
+func (p place) check(dir string) error {
 	fi, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("lab directories: %w", err)
 	}
@@ -136,7 +144,7 @@ func (p place) dir(lab string) (*Dir, error) {
 		return nil, err
 	}
 	if !tmpfs {
-		if err := p.private(p.shmBase(base)); err != nil {
+		if err := p.check(p.shmBase(base)); err != nil {
 			return nil, err
 		}
 		d.node = filepath.Join(p.shmBase(base), lab, "node")
@@ -186,6 +194,9 @@ func (p place) fill(d *Dir) error {
 		return fmt.Errorf("lab directory: %s: a socket in it would have a path of %d bytes, more than %d: set XDG_RUNTIME_DIR to a shorter one", d.Path, n, maxSockPath)
 	}
 	if d.outside() {
+		if err := p.private(filepath.Dir(filepath.Dir(d.node))); err != nil {
+			return err
+		}
 		if err := os.RemoveAll(filepath.Dir(d.node)); err != nil {
 			return fmt.Errorf("lab directory: %w", err)
 		}
@@ -210,7 +221,7 @@ func (p place) list() ([]*Dir, error) {
 	if tmpfs, err := onTmpfs(base); err != nil {
 		return nil, err
 	} else if !tmpfs {
-		if err := p.private(p.shmBase(base)); err != nil {
+		if err := p.check(p.shmBase(base)); err != nil {
 			return nil, err
 		}
 		parents = append(parents, p.shmBase(base))
@@ -218,7 +229,7 @@ func (p place) list() ([]*Dir, error) {
 	var names []string
 	for _, parent := range parents {
 		entries, err := os.ReadDir(parent)
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("lab directories: %w", err)
 		}
 		for _, e := range entries {
@@ -296,6 +307,7 @@ func (d *Dir) Remove() error {
 	err := os.RemoveAll(d.Path)
 	if d.outside() {
 		err = errors.Join(err, os.RemoveAll(filepath.Dir(d.node)))
+		_ = os.Remove(filepath.Dir(filepath.Dir(d.node))) // fails while another lab is in there
 	}
 	if err != nil {
 		return fmt.Errorf("remove lab directory: %w", err)

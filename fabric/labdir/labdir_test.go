@@ -179,6 +179,9 @@ func TestNodeDirectoryFollowsTheFileSystem(t *testing.T) {
 	if err := d.Remove(); err != nil || d.Exists() {
 		t.Errorf("remove: %v, left %v", err, d.Exists())
 	}
+	if left, err := os.ReadDir(p.shm); err != nil || len(left) > 0 {
+		t.Errorf("%d things left in shm, %v", len(left), err)
+	}
 }
 
 func TestNodeDirectoriesOfTwoPlacesAreApart(t *testing.T) {
