@@ -57,7 +57,7 @@ func (r *Runtime) containerConfig(s runtime.Spec, image, start string) (*contain
 		Env: []string{
 			"GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1", "GOGC=off",
 			fmt.Sprintf("GOMEMLIMIT=%dMiB", r.cfg.Memory>>20),
-			"UETLAB_LAB=" + s.Lab, "UETLAB_NODE=" + s.Name, "UETLAB_LOG=" + logFile,
+			"UETLAB_LAB=" + s.Lab, "UETLAB_NODE=" + s.Name, envLog + "=" + logFile,
 		},
 		Labels:      labels,
 		WorkingDir:  "/",
