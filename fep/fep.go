@@ -66,12 +66,12 @@ func (f *FEP) Addr() netip.Addr { return f.fa }
 // Config is the configuration with all defaults filled in.
 func (f *FEP) Config() Config { return f.cfg }
 
-// Reset forgets all PDCs, messages and operations, without completions, and takes new random choices. Endpoints, address
+// Reset forgets all PDCs, messages and operations, without completions, and takes new random choices. Counters, endpoints, address
 // vectors and registered memory stay.
 func (f *FEP) Reset(now vt.Time) {
 	f.epoch++
 	f.rng, f.evRng = f.node.Rand("fep"), f.node.Rand("fep-ev")
-	f.C = Counters{}
+	f.C[GtdInUse] = 0
 	f.pdcs.reset(f.cfg.MaxPDCs, f.rng)
 	f.bySYN, f.groups = map[synKey]*pdc{}, map[groupKey]*group{}
 	f.waiting = nil
