@@ -105,6 +105,9 @@ var wrongFiles = []struct{ text, want string }{
 	{"name: x\nfabric: {kind: pair}\nrouting: never§", "not a mapping"},
 	{"name: x\xff\nfabric: {kind: pair}", "not UTF-8"},
 	{"name: x\nfabric: " + strings.Repeat("[", 100) + "§", "nested too deeply"},
+	{"# x§" + strings.Repeat("\n", 16_001), "at most 16000 are read"},
+	{"# x§" + strings.Repeat("x", 512<<10), "at most 524288 are read"},
+	{"name: x\nlinks: [" + strings.Repeat(",", 60_001) + "]§", "more than 60000 colons"},
 	{"name: x\nfabric: {kind: leaf-spine, spines: 60, leaves: 300}§", "out of range"},
 	{"name: x\nfabric: {kind: star, hosts: 2}\naddressing: {ipv4: 10.0.0.0/24}§", "the wrong size"},
 }

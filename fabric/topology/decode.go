@@ -14,10 +14,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds on a file, far above any real one; they keep a hostile file from exhausting the YAML parser's stack.
+// Bounds on a file, above any that describes maxNodes; the YAML parser's stack grows with the depth of a file, and its
+// time with the square of the lines and of the marks between values.
 const (
-	maxFile  = 1 << 20
-	maxDepth = 64 // brackets open at once, or nesting indicators on one line outside of brackets
+	maxFile  = 512 << 10
+	maxLines = 16_000
+	maxMarks = 60_000 // colons, commas and quotes
+	maxDepth = 64     // brackets open at once, or nesting indicators on one line outside of brackets
 )
 
 // decoder walks the YAML tree of one file along the tables of fields and collects problems.
@@ -109,7 +112,10 @@ func unreadable(data []byte) (position, string) {
 	if len(data) > maxFile {
 		return position{1, 1}, fmt.Sprintf("%d bytes, at most %d are read", len(data), maxFile)
 	}
-	brackets := 0
+	if n := bytes.Count(data, []byte{'\n'}); n > maxLines {
+		return position{1, 1}, fmt.Sprintf("%d lines, at most %d are read", n, maxLines)
+	}
+	brackets, marks := 0, 0
 	for i, line := range bytes.Split(data, []byte{'\n'}) {
 		at := position{i + 1, 1}
 		if !utf8.Valid(line) {
@@ -117,6 +123,9 @@ func unreadable(data []byte) (position, string) {
 		}
 		nested := 0
 		for _, c := range line {
+			if c == ':' || c == ',' || c == '"' || c == '\'' {
+				marks++
+			}
 			switch c {
 			case '[', '{':
 				brackets++
@@ -129,6 +138,9 @@ func unreadable(data []byte) (position, string) {
 			}
 			if brackets > maxDepth || nested > 4*maxDepth {
 				return at, "nested too deeply"
+			}
+			if marks > maxMarks {
+				return at, fmt.Sprintf("more than %d colons, commas and quotes", maxMarks)
 			}
 		}
 	}

@@ -157,8 +157,15 @@ func (d *draft) changeNodes(n *NodeSpec) {
 		d.problem(at, "node", n.Name, "a bracket of the pattern is not closed", "e.g. leaf[0-3]")
 		return
 	}
+	nodes := d.nodes
+	if !isGlob(n.Name) {
+		nodes = nil
+		if node := d.byName[n.Name]; node != nil {
+			nodes = []*draftNode{node}
+		}
+	}
 	matched := 0
-	for _, node := range d.nodes {
+	for _, node := range nodes {
 		if ok, _ := path.Match(n.Name, node.name); !ok {
 			continue
 		}

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -78,8 +79,12 @@ func (d *draft) checkEndpoint(l *LinkSpec, i int, name string, port int) bool {
 
 // made finds the links of the fabric between the named ends, in either order.
 func (d *draft) made(names [2]string, ports [2]int) []*draftLink {
+	links := d.links
+	if !isGlob(names[0]) {
+		links = d.byName[names[0]].linksInOrder()
+	}
 	var found []*draftLink
-	for _, l := range d.links {
+	for _, l := range links {
 		if !l.made {
 			continue
 		}
@@ -90,6 +95,15 @@ func (d *draft) made(names [2]string, ports [2]int) []*draftLink {
 		}
 	}
 	return found
+}
+
+// linksInOrder lists the node's links by port number.
+func (n *draftNode) linksInOrder() []*draftLink {
+	links := make([]*draftLink, 0, len(n.ports))
+	for _, port := range slices.Sorted(maps.Keys(n.ports)) {
+		links = append(links, n.ports[port])
+	}
+	return links
 }
 
 // far names the other end of the link as seen from n.
@@ -180,7 +194,7 @@ func (d *draft) checkDegrees() {
 		}
 	}
 	if points < 2 {
-		d.problem(d.spec.at(&d.spec.Name), "topology", d.spec.Name, fmt.Sprintf("%d end points; two are needed for anything to be sent", points), "ask for more hosts, or add nodes of kind fep or host")
+		d.problem(d.spec.at(&d.spec.Name), "topology", d.spec.Name, fmt.Sprintf("end points: %d; two are needed for anything to be sent", points), "ask for more hosts, or add nodes of kind fep or host")
 	}
 }
 

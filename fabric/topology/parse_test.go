@@ -170,7 +170,7 @@ func TestNamesThatAreNone(t *testing.T) {
 		{"fat-tree-0x4", "fabric.spines (0): out of range", false},
 		{"fat-tree-40x4x40", "80 ports, at most 64", false},
 		{"fat-tree-999999x4", "out of range", false},
-		{"star-1", "1 end points; two are needed", false},
+		{"star-1", "end points: 1; two are needed", false},
 		{"star-65", "fabric.hosts (65): out of range", false},
 		{"dumbbell-64", "65 ports, at most 64", false},
 		{"nowhere/lab.yaml", "nowhere/lab.yaml", false},
