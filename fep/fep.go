@@ -40,6 +40,7 @@ type FEP struct {
 	msgs  rxPool
 	sweep vt.Time // when the sweep of silent messages is due, vt.Never if it is not
 
+	in   wire.Inbound     // the packet being handled
 	head wire.FrameFields // outer headers of the frame being built
 }
 
@@ -86,17 +87,18 @@ func (f *FEP) Reset(now vt.Time) {
 
 // Arrive implements engine.Core.
 func (f *FEP) Arrive(now vt.Time, port int, fr *link.Frame) {
-	in, err := wire.ParseUET(fr.B, 0)
-	if err != nil || !f.ours(fr.B) {
+	var err error
+	in := &f.in // in the FEP, since a local would be allocated for every packet
+	if *in, err = wire.ParseUET(fr.B, 0); err != nil || !f.ours(fr.B) {
 		f.arriveOther(now, port, fr)
 		return
 	}
-	src, dst := addrs(&in)
+	src, dst := addrs(in)
 	if dst != f.fa {
 		f.node.Ports[port].Drop(link.DropPacket, fr)
 		return
 	}
-	f.packet(now, &in, src)
+	f.packet(now, in, src)
 	fr.Release()
 	f.kick(now)
 }

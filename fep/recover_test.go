@@ -387,6 +387,9 @@ func TestReset(t *testing.T) {
 			})
 		}
 		l.run(start + 20_000)
+		l.script = func(int, []byte) fate { return fate{drop: true} }
+		l.run(start + 100_000) // let what is in flight die out
+		l.script = nil
 		return *got
 	}
 	a, b := run(), run()
