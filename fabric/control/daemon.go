@@ -4,6 +4,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,6 +149,9 @@ func (d *Daemon) Up(ctx context.Context, report func(api.Progress)) error {
 	if err := d.each(ctx, func(n *node) *ctl.Message { return &ctl.Message{Op: "start"} }); err != nil {
 		return err
 	}
+	if err := d.each(ctx, func(n *node) *ctl.Message { return &ctl.Message{Op: "carrier"} }); err != nil {
+		return err
+	}
 	if err := d.serve(); err != nil {
 		return err
 	}
@@ -212,10 +216,7 @@ func (d *Daemon) configureAll(ctx context.Context) error {
 		wg.Add(1)
 		go func() { // ends with the node's answer or ctx
 			defer wg.Done()
-			select {
-			case <-n.hello:
-			case <-ctx.Done():
-				errs[i] = fmt.Errorf("node %s did not come up: %w (its log: %s)", n.name, ctx.Err(), d.dir.NodeLog(n.name))
+			if errs[i] = d.awaitHello(ctx, n); errs[i] != nil {
 				return
 			}
 			cfg := d.config(i, routes[i])
@@ -226,6 +227,45 @@ func (d *Daemon) configureAll(ctx context.Context) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// awaitHello waits until a node has connected. One that has ended instead is reported with the last line of its log.
+func (d *Daemon) awaitHello(ctx context.Context, n *node) error {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.hello:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("node %s did not come up: %w%s", n.name, ctx.Err(), d.lastWords(n))
+		case <-tick.C:
+			if h, ok := d.handle(n.id); ok && !d.rt.Alive(ctx, h) {
+				return fmt.Errorf("node %s has ended before it was up%s", n.name, d.lastWords(n))
+			}
+		}
+	}
+}
+
+func (d *Daemon) lastWords(n *node) string {
+	b, err := os.ReadFile(d.dir.NodeLog(n.name))
+	if err != nil || len(bytes.TrimSpace(b)) == 0 {
+		return ""
+	}
+	lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+	return ": " + string(lines[len(lines)-1])
+}
+
+// handle gives what the runtime knows a node by.
+func (d *Daemon) handle(id int) (runtime.Handle, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.handles {
+		if h.ID == id {
+			return h, true
+		}
+	}
+	return runtime.Handle{}, false
 }
 
 func (d *Daemon) config(id int, routes []topology.Route) *ctl.Config {

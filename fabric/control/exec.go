@@ -65,13 +65,7 @@ func (d *Daemon) exec(ctx context.Context, cancel func(), conn *net.UnixConn, re
 	if len(e.Argv) == 0 {
 		return api.CodeExec, api.Errorf(api.CodeUsage, "exec: no command")
 	}
-	d.mu.Lock()
-	for _, h := range d.handles {
-		if h.ID == n.ID {
-			e.Handle = h
-		}
-	}
-	d.mu.Unlock()
+	e.Handle, _ = d.handle(n.ID)
 	sigs := make(chan syscall.Signal, 8)
 	e.Signals = sigs
 	go func() { // ends with the connection

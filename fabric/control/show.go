@@ -63,13 +63,9 @@ func (d *Daemon) nodeStatus() []api.NodeStatus {
 		if n.isDead() {
 			s.State = api.NodeDead
 		}
-		d.mu.Lock()
-		for _, h := range d.handles {
-			if h.ID == i {
-				s.Pid, s.Container = h.Pid, h.Ref
-			}
+		if h, ok := d.handle(i); ok {
+			s.Pid, s.Container = h.Pid, h.Ref
 		}
-		d.mu.Unlock()
 		if cur != nil {
 			for r, id := range cur.ranks {
 				if id == i {

@@ -7,7 +7,10 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/uetlab/uetlab/fabric/wiring/hostnet"
 	"github.com/uetlab/uetlab/internal/clock"
@@ -28,20 +31,41 @@ func (p *proc) startHost() error {
 	return hostnet.ConfigureHost(h)
 }
 
+// reap buries the dead of the namespace, whose first process this is: its own command and orphans.
+func reap() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, unix.SIGCHLD)
+	for range c {
+		for {
+			var st unix.WaitStatus
+			pid, err := unix.Wait4(-1, &st, unix.WNOHANG, nil)
+			if err != nil || pid <= 0 {
+				break
+			}
+			if st.ExitStatus() != 0 {
+				fmt.Fprintf(os.Stderr, "process %d ended: exit status %d, signal %d\n", pid, st.ExitStatus(), st.Signal())
+			}
+		}
+	}
+}
+
 // host keeps a plain host's namespaces alive, runs its command if it has one, and waits for the end.
 func (p *proc) host() error {
 	p.page.State.Store(uint64(clock.Ready))
+	go reap() // ends with the process
 	if argv := p.cfg.Node.Command; len(argv) > 0 {
-		cmd := exec.Command(argv[0], argv[1:]...)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if err := cmd.Start(); err != nil {
+		path, err := exec.LookPath(argv[0])
+		if err != nil {
 			return fmt.Errorf("host command: %w", err)
 		}
-		go func() { // ends with the command
-			if err := cmd.Wait(); err != nil {
-				fmt.Fprintln(os.Stderr, "host command:", err)
-			}
-		}()
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		defer null.Close()
+		if _, err := os.StartProcess(path, argv, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{null, os.Stdout, os.Stderr}}); err != nil {
+			return fmt.Errorf("host command: %w", err)
+		}
 	}
 	for {
 		var m ctl.Message
@@ -64,6 +88,8 @@ func (p *proc) host() error {
 			return nil
 		case "wake":
 			continue
+		case "carrier":
+			err = p.carrier()
 		case "capture":
 			var f *os.File
 			if f, err = p.captureSocket(m.Port); err == nil {

@@ -12,13 +12,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/uetlab/uetlab/fabric/capture"
+	"github.com/uetlab/uetlab/fabric/runtime/docker"
 	"github.com/uetlab/uetlab/fabric/runtime/embedded"
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fabric/wiring/hostnet"
@@ -32,6 +32,8 @@ import (
 const (
 	ringSlots = 512
 	redial    = 200 * time.Millisecond
+
+	carrierWait = 10 * time.Second
 )
 
 // Main runs a node with the arguments of `uetlab node` and returns the exit code.
@@ -72,6 +74,9 @@ func run(h ctl.Hello, dir string) error {
 	if err := embedded.Enter(dir); err != nil {
 		return err
 	}
+	if err := docker.TakeLog(); err != nil {
+		return err
+	}
 	p := &proc{hello: h, dir: dir}
 	var err error
 	if p.netns, err = os.Open("/proc/self/ns/net"); err != nil {
@@ -109,10 +114,10 @@ func run(h ctl.Hello, dir string) error {
 			return rerr
 		}
 	}
-	debug.FreeOSMemory()
 	if p.loop == nil {
 		return p.host()
 	}
+	signal.Ignore(syscall.SIGCHLD) // as the namespace's first process: the kernel buries orphans of commands run in it
 	p.page.State.Store(uint64(clock.Ready))
 	return p.loop.run()
 }
@@ -236,6 +241,8 @@ func (p *proc) message(m *ctl.Message) error {
 		}
 		p.loop.enter() // the next event may be another one now
 		p.loop.show()
+	case "carrier":
+		err = p.carrier()
 	case "capture":
 		var f *os.File
 		if f, err = p.captureSocket(m.Port); err == nil {
@@ -252,6 +259,27 @@ func (p *proc) message(m *ctl.Message) error {
 		p.loop.show()
 	}
 	return p.reply(m.ID, err, data, files...)
+}
+
+// carrier waits until the kernel has seen that all ports are up at both ends: before that it drops what is sent.
+func (p *proc) carrier() error {
+	deadline := time.Now().Add(carrierWait)
+	for _, q := range p.cfg.Node.Ports {
+		for {
+			up, err := pktio.Running(q.Name)
+			if err != nil {
+				return err
+			}
+			if up {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("port %s has no carrier after %v", q.Name, carrierWait)
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+	}
+	return nil
 }
 
 // captureSocket opens a packet socket on a port for the daemon to read.
