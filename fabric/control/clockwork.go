@@ -46,7 +46,7 @@ func sleep(d time.Duration) {
 // write publishes the segment. Callers hold mu.
 func (d *Daemon) write(c *clockwork) uint64 {
 	c.seg.K = 0
-	if c.k > 0 {
+	if c.k > 0 && c.run { // at rest nobody watches, and an idle wait of seconds would take days
 		c.seg.K = uint64(c.k * 1000)
 	}
 	c.seg.Seq = d.clk.Write(c.seg)
@@ -258,6 +258,20 @@ func (d *Daemon) restLoop(ctx context.Context) {
 		case <-ctx.Done():
 		case <-d.kick:
 		case <-time.After(wait):
+		}
+	}
+}
+
+// heartbeat tells the nodes that the daemon lives.
+func (d *Daemon) heartbeat(ctx context.Context) {
+	t := time.NewTicker(250 * time.Millisecond)
+	defer t.Stop()
+	for {
+		d.clk.Beat.Add(1)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
 		}
 	}
 }

@@ -353,6 +353,7 @@ func (d *Daemon) Run(ctx context.Context) {
 	rctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan struct{})
+	go d.heartbeat(rctx)                                // ends with rctx
 	go func() { defer close(done); d.restLoop(rctx) }() // ends with rctx
 	select {
 	case <-ctx.Done():

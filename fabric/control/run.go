@@ -307,10 +307,10 @@ func (d *Daemon) end(ctx context.Context, r *run) error {
 	if virt > 0 {
 		c.dilation = float64(wall) / float64(virt)
 	}
+	c.run = false
 	if err := d.reach(ctx, c, limit); err != nil {
 		return err
 	}
-	c.run = false
 	d.rest(c)
 	d.poke()
 	return nil
@@ -336,6 +336,7 @@ func (d *Daemon) abort(r *run) {
 			}
 			return &ctl.Message{Op: "run", Run: &ctl.Run{At: at, Seed: r.spec.Seed, Rank: -1}}
 		})
+		c.run = false
 		if err == nil && !c.paused && !d.real() {
 			err = d.reach(ctx, c, at)
 		}

@@ -63,6 +63,9 @@ type loop struct {
 	publish   func()                     // copies the core's counters into the page
 	reconnect func() (bool, error)       // looks for a new daemon
 	orphan    int64                      // wall time of the next look for one; 0 = the daemon is there
+	beat      uint64                     // the daemon's heartbeat …
+	beatWall  int64                      // … and when it last moved
+	turns     uint                       // of the loop, to look at the clock only now and then
 	stop      bool
 }
 
@@ -70,6 +73,7 @@ const (
 	yields     = 400                    // fruitless sweeps before the loop sleeps between them
 	nap        = 50 * time.Microsecond  // that sleep
 	lostAfter  = 200 * time.Millisecond // a neighbour's frames are missing for so long: they were dropped
+	deadAfter  = 3 * time.Second        // a heartbeat is missing for so long: the daemon is dead
 	saneWindow = 10 * time.Second       // a due time further ahead is not one of ours
 )
 
@@ -289,6 +293,16 @@ func (l *loop) messages() error {
 	}
 }
 
+// abandoned says whether the daemon has died in the middle of a run: nobody would ever stop the nodes, so they slow down
+// until a new one comes or the lab goes.
+func (l *loop) abandoned() bool {
+	now := l.wall.Now()
+	if b := l.clk.Beat.Load(); b != l.beat || l.beatWall == 0 {
+		l.beat, l.beatWall = b, now
+	}
+	return now-l.beatWall > int64(deadAfter)
+}
+
 // look tries to find a new daemon from time to time.
 func (l *loop) look() error {
 	now := l.wall.Now()
@@ -315,6 +329,11 @@ func (l *loop) run() error {
 		if s, ok := l.clk.Read(); ok && s.Seq != l.seg.Seq {
 			l.seg = s
 			l.page.Ack.Store(s.Seq)
+		}
+		if l.turns++; l.turns%256 == 0 && l.abandoned() {
+			if err := l.block(redial); err != nil {
+				return err
+			}
 		}
 		progress := false
 		if l.seg.Flags&clock.Real != 0 {
