@@ -66,6 +66,15 @@ func or[T int | int64 | uint8 | uint16 | time.Duration](v *T, def T) {
 	}
 }
 
+// patience is how long a packet is tried: the sum of its timeouts.
+func (c *Config) patience() time.Duration {
+	var sum time.Duration
+	for n := 0; n <= c.MaxRTORetx; n++ {
+		sum += min(c.RTOInit<<min(n, 31), c.RTOMax)
+	}
+	return sum
+}
+
 // headers is what a data packet has around its payload: Ethernet, IP, UDP, PDS, SES, CRC.
 func headers(v6 bool) int {
 	ip := wire.IPv4Len

@@ -161,6 +161,9 @@ func (f *FEP) target(now vt.Time, a *arrival, r wire.Request) *pdc {
 		return nil
 	}
 	p := f.newPDC(now, a.src, false)
+	if p == nil && f.reclaim() {
+		p = f.newPDC(now, a.src, false)
+	}
 	if p == nil {
 		f.nack(wire.NackNoPDCAvail, a, r, nil)
 		return nil
@@ -170,6 +173,20 @@ func (f *FEP) target(now vt.Time, a *arrival, r wire.Request) *pdc {
 	f.bySYN[k] = p
 	p.arm(timerIdle, now.Add(f.cfg.TargetIdle))
 	return p
+}
+
+// reclaim ends the hold time of the PDC that has lingered for longest, if there is one.
+func (f *FEP) reclaim() bool {
+	var best *pdc
+	for _, p := range f.pdcs.slots {
+		if p != nil && p.state == Linger && (best == nil || p.lastUse < best.lastUse) {
+			best = p
+		}
+	}
+	if best != nil {
+		best.free(PDCClosed)
+	}
+	return best != nil
 }
 
 // receive runs a request through window, duplicate check and SES, and decides about the ACK.

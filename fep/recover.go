@@ -7,23 +7,31 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// onRTO acts on every packet whose time is up, and asks for the next call (uet-pds-ses.md 10.5).
+// onRTO acts on every packet whose time is up, and asks for the next call (uet-pds-ses.md 10.5). Messages that cannot
+// begin because the link is down fail after the time that a packet would be given.
 func (p *pdc) onRTO(now vt.Time) {
 	s := &p.s
 	next := vt.Never
-	hole := false // an earlier packet is missing: what arrived above it only waits for that one
+	lowest := true // nothing below is unacknowledged
 	for q := s.clear + 1; q != s.next; q++ {
 		k := s.at(q)
 		if k.flags&pktDone != 0 || k.flags&pktSent == 0 {
 			continue
 		}
 		if k.due <= now {
-			if !p.expire(now, q, k, hole) {
+			if !p.expire(now, q, k, lowest) {
 				return
 			}
 		}
-		hole = hole || k.flags&pktSacked == 0
+		lowest = false
 		next = min(next, k.due)
+	}
+	if s.hasNew() && s.unacked() == 0 && !p.f.node.Ports[0].Up() {
+		if now >= p.lastUse.Add(p.f.cfg.patience()) {
+			p.fail(now, 0)
+			return
+		}
+		next = now + p.rto(0)
 	}
 	if next != vt.Never {
 		p.arm(timerRTO, next)
@@ -32,14 +40,15 @@ func (p *pdc) onRTO(now vt.Time) {
 	p.queueSend() // in case a window probe is due
 }
 
-// expire handles one packet whose time is up; false says that the PDC is no more.
-func (p *pdc) expire(now vt.Time, q wire.PSN, k *txPkt, hole bool) bool {
+// expire handles one packet whose time is up; false says that the PDC is no more. Of the packets that arrived but are not
+// acknowledged only the lowest is asked for: the others wait for that one, or for one that is missing.
+func (p *pdc) expire(now vt.Time, q wire.PSN, k *txPkt, lowest bool) bool {
 	s, f := &p.s, p.f
 	switch {
 	case k.flags&pktWait != 0:
 		s.again(q, k, now+p.rto(k.rtos))
 		return true
-	case k.flags&pktSacked != 0 && hole:
+	case k.flags&pktSacked != 0 && !lowest:
 		k.due = now + p.rto(0)
 		return true
 	case k.flags&pktQueued != 0 && f.node.Ports[0].Up():

@@ -193,6 +193,7 @@ func (p *pdc) enqueue(now vt.Time, m *txMsg) {
 	m.pdc = p
 	p.s.push(m)
 	p.queueSend()
+	p.arm(timerRTO, now+p.rto(0))
 }
 
 func (p *pdc) queueSend() {
@@ -296,6 +297,9 @@ func (p *pdc) after(now vt.Time) {
 	}
 	p.queueSend()
 	p.queueRetx()
+	if len(p.f.waiting) > 0 && p.s.idle() {
+		p.quiesce(now) // somebody else needs the place
+	}
 	p.tryClose(now)
 	if p.state == CloseWait && p.s.unacked() == 0 {
 		p.free(PDCClosed)
