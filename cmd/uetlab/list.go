@@ -62,13 +62,15 @@ func runPs(c *call) error {
 	if err != nil {
 		return explain(d, err)
 	}
-	return c.render(nodes, func() table {
-		t := table{columns: []string{"NODE", "KIND", "STATE", "PID", "CONTAINER", "IPV4", "IPV6", "PORTS", "HORIZON"}}
-		for _, n := range nodes {
-			t.add(n.Name, n.Kind, n.State, n.Pid, short(n.Container), n.Addr4, n.Addr6, n.Ports, nanos(n.HorizonNs))
-		}
-		return t
-	})
+	return c.render(nodes, func() table { return nodeTable(nodes) })
+}
+
+func nodeTable(nodes []api.NodeStatus) table {
+	t := table{columns: []string{"NODE", "KIND", "STATE", "PID", "CONTAINER", "IPV4", "IPV6", "PORTS", "HORIZON"}}
+	for _, n := range nodes {
+		t.add(n.Name, n.Kind, n.State, n.Pid, short(n.Container), n.Addr4, n.Addr6, n.Ports, nanos(n.HorizonNs))
+	}
+	return t
 }
 
 // short is a container's ID as Docker's own listings show it.

@@ -52,6 +52,13 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	return get[[]NodeStatus](ctx, c, "/v1/nodes", nil)
 }
 
+// Restart ends a node and starts it again; it returns when the node takes part in virtual time again.
+func (c *Client) Restart(ctx context.Context, node string) (NodeStatus, error) {
+	var r NodeStatus
+	err := c.post(ctx, "/v1/nodes/"+url.PathEscape(node)+"/restart", struct{}{}, &r)
+	return r, err
+}
+
 // Links gives all links in the order of the plan.
 func (c *Client) Links(ctx context.Context) ([]LinkStatus, error) {
 	return get[[]LinkStatus](ctx, c, "/v1/links", nil)

@@ -65,7 +65,7 @@ type Daemon struct {
 	handles  []runtime.Handle // under mu
 	created  time.Time
 	state    atomic.Value // string, api.Lab…
-	died     atomic.Bool
+	deaths   atomic.Int64
 	stopping atomic.Bool
 	nodeSock int
 	down     chan struct{} // closed when the lab is to go
@@ -180,11 +180,8 @@ func (d *Daemon) startClock() {
 // startNodes starts all nodes and answers each one's hello with its configuration.
 func (d *Daemon) startNodes(ctx context.Context, report func(api.Progress)) error {
 	specs := make([]runtime.Spec, len(d.plan.Nodes))
-	for i := range d.plan.Nodes {
-		p := &d.plan.Nodes[i]
-		specs[i] = runtime.Spec{Lab: d.opt.Lab, Name: p.Name, ID: i, Kind: p.Kind, Dir: d.dir.Node(), Page: clock.NodeFile(d.dir.Node(), i),
-			Log: d.dir.NodeLog(p.Name), Image: p.Image, Command: p.Command,
-			Labels: map[string]string{"uetlab.lab": d.opt.Lab, "uetlab.node": p.Name, "uetlab.uid": strconv.Itoa(os.Getuid())}}
+	for i := range specs {
+		specs[i] = d.nodeSpec(i)
 	}
 	started := 0
 	report(api.Progress{Stage: "nodes", Total: len(specs), Text: "starting nodes"})
@@ -205,6 +202,13 @@ func (d *Daemon) startNodes(ctx context.Context, report func(api.Progress)) erro
 		return err
 	}
 	return <-configured
+}
+
+func (d *Daemon) nodeSpec(id int) runtime.Spec {
+	p := &d.plan.Nodes[id]
+	return runtime.Spec{Lab: d.opt.Lab, Name: p.Name, ID: id, Kind: p.Kind, Dir: d.dir.Node(), Page: clock.NodeFile(d.dir.Node(), id),
+		Log: d.dir.NodeLog(p.Name), Image: p.Image, Command: p.Command,
+		Labels: map[string]string{"uetlab.lab": d.opt.Lab, "uetlab.node": p.Name, "uetlab.uid": strconv.Itoa(os.Getuid())}}
 }
 
 // configureAll sends every node its configuration as soon as it says hello.
@@ -286,33 +290,6 @@ func (d *Daemon) wire(ctx context.Context) error {
 		}
 	}
 	return wiring.Wire(ctx, d.plan, ns)
-}
-
-// nodeGone is called when a node's connection has ended.
-func (d *Daemon) nodeGone(n *node) {
-	if d.stopping.Load() {
-		return
-	}
-	n.mu.Lock()
-	was := n.dead
-	n.dead = true
-	n.mu.Unlock()
-	if was || d.state.Load() == api.LabStarting {
-		return
-	}
-	d.died.Store(true)
-	d.clk.SetDead(n.id, true)
-	d.event("node", n.name, "", "died; its links go down")
-	ctx, cancel := context.WithTimeout(context.Background(), runWait)
-	defer cancel()
-	for i := range d.plan.Links {
-		l := &d.plan.Links[i]
-		if l.A.Node == n.id || l.B.Node == n.id {
-			if _, err := d.changeLink(ctx, l.Name, api.LinkChange{Op: api.LinkOpFail}); err != nil {
-				d.log.Warn("take a dead node's link down", "link", l.Name, "err", err)
-			}
-		}
-	}
 }
 
 // state file: what was made, for whoever cleans up.

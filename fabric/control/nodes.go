@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
 )
@@ -42,7 +44,7 @@ var errNodeGone = errors.New("the node has ended")
 // call sends a message and waits for its answer. The files that come with it are the caller's.
 func (n *node) call(ctx context.Context, d *Daemon, m ctl.Message) (ctl.Reply, []*os.File, error) {
 	n.mu.Lock()
-	if n.conn == nil || n.dead {
+	if n.conn == nil {
 		n.mu.Unlock()
 		return ctl.Reply{}, nil, fmt.Errorf("node %s: %w", n.name, errNodeGone)
 	}
@@ -162,17 +164,17 @@ func (d *Daemon) serveNode(c *ctl.Conn) {
 		return
 	}
 	n := d.nodes[r.Hello.ID]
-	n.mu.Lock()
-	if n.conn != nil {
-		n.mu.Unlock()
+	back, ok := d.admit(n, c, files[0])
+	if !ok {
 		d.log.Warn("second connection of a node refused", "node", n.name)
 		closeAll(files)
 		c.Close()
 		return
 	}
-	n.conn, n.netns = c, files[0]
-	n.mu.Unlock()
 	n.once.Do(func() { close(n.hello) })
+	if back {
+		go d.rejoin(n) // ends when the node is back, or has failed again
+	}
 	for {
 		var r ctl.Reply
 		files, err := c.Recv(&r, true)
@@ -184,15 +186,44 @@ func (d *Daemon) serveNode(c *ctl.Conn) {
 		}
 		d.dispatch(n, r, files)
 	}
+	d.dismiss(n)
+	c.Close()
+}
+
+// admit gives a node its connection, and says whether it was dead before. An old connection that is about to end is
+// waited for.
+func (d *Daemon) admit(n *node, c *ctl.Conn, netns *os.File) (back, ok bool) {
+	for range 500 {
+		n.mu.Lock()
+		if n.conn == nil {
+			if n.netns != nil {
+				n.netns.Close()
+			}
+			n.conn, n.netns = c, netns
+			back = n.dead
+			n.mu.Unlock()
+			return back, true
+		}
+		n.mu.Unlock()
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false, false
+}
+
+// dismiss ends a node's connection. A node that goes while the lab is up is dead.
+func (d *Daemon) dismiss(n *node) {
 	n.mu.Lock()
 	for id, ch := range n.wait {
 		ch <- answer{err: errNodeGone}
 		delete(n.wait, id)
 	}
 	n.conn = nil
+	died := !n.dead && !d.stopping.Load() && d.state.Load() != api.LabStarting
+	n.dead = n.dead || died
 	n.mu.Unlock()
-	c.Close()
-	d.nodeGone(n)
+	if died {
+		d.nodeDied(n)
+	}
 }
 
 func (d *Daemon) dispatch(n *node, r ctl.Reply, files []*os.File) {

@@ -356,10 +356,11 @@ type totals struct {
 	ports        link.Counters
 	data, retx   uint64
 	frames, late uint64
+	deaths       int64
 }
 
 func (d *Daemon) counters() totals {
-	var t totals
+	t := totals{deaths: d.deaths.Load()}
 	for _, n := range d.nodes {
 		for i := range d.plan.Nodes[n.id].Ports {
 			for c := range t.ports {
@@ -392,7 +393,7 @@ func (d *Daemon) totals(before totals) workload.Totals {
 	if f := d.fidelityFault(); f != "" {
 		reasons = append(reasons, f)
 	}
-	if d.died.Load() {
+	if now.deaths != before.deaths {
 		reasons = append(reasons, "a node died")
 	}
 	switch {

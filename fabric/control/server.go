@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
@@ -48,6 +49,11 @@ func (d *Daemon) handler() http.Handler {
 			return nil, err
 		}
 		return d.clockOp(r.Context(), op)
+	}))
+	m.HandleFunc("POST /v1/nodes/{name}/restart", answer1(func(r *http.Request) (any, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), helloWait)
+		defer cancel()
+		return d.restart(ctx, r.PathValue("name"))
 	}))
 	m.HandleFunc("POST /v1/run", d.handleRun)
 	m.HandleFunc("GET /v1/events", d.handleEvents)

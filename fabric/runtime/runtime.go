@@ -58,6 +58,8 @@ type Runtime interface {
 	Start(ctx context.Context, specs []Spec, started func(Handle)) ([]Handle, error)
 	// Stop ends all nodes of a lab, by handle and by what is really there, and waits until they are gone. It is idempotent.
 	Stop(ctx context.Context, lab string, handles []Handle) error
+	// Restart ends a node and starts it again, with new namespaces and so without links; spec is as for Start.
+	Restart(ctx context.Context, h Handle, spec Spec) (Handle, error)
 	// Alive says whether the node still runs.
 	Alive(ctx context.Context, h Handle) bool
 	// Exec runs a command in a node's namespaces, first looking for it in the node's root, then on the host, and returns

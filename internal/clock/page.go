@@ -85,6 +85,17 @@ type Segment struct {
 	Virt0 vt.Time
 }
 
+// Reset empties the page of a node that joins at virtual time now.
+func (n *NodePage) Reset(now vt.Time) {
+	for i := range n.Sent {
+		n.Sent[i].Store(0)
+		n.Taken[i].Store(0)
+	}
+	n.Fault.Store(uint64(FaultNone))
+	n.Next.Store(int64(vt.Never))
+	n.Horizon.Store(int64(now))
+}
+
 // Flags of a segment.
 const (
 	Real = 1 << iota // k = 1, no agreement

@@ -23,7 +23,8 @@ type Hello struct {
 	Lab  string `json:"lab"`
 	Node string `json:"node"`
 	ID   int    `json:"id"`
-	Pid  int    `json:"pid"` // in the node's own PID namespace
+	Pid  int    `json:"pid"`            // in the node's own PID namespace
+	Runs bool   `json:"runs,omitempty"` // it is configured and its ports are up: only the daemon is new
 }
 
 // PortPeer is what a node must know of a port's other end.
@@ -38,8 +39,8 @@ type Config struct {
 	Peers      []PortPeer    `json:"peers"`
 	LabSeed    uint64        `json:"labSeed"`
 	PayloadMTU int           `json:"payloadMtu"`
-	Real       bool          `json:"real"` // --time real
-	Start      vt.Time       `json:"start"`
+	Start      vt.Time       `json:"start,omitempty"` // virtual time at which the node joins
+	Real       bool          `json:"real"`            // --time real
 	Gateway    *Neighbour    `json:"gateway,omitempty"` // host nodes: the switch that they hang on
 	Window     int64         `json:"window,omitempty"`  // end points: bytes in flight per PDC
 	Routes     []RouteGroup  `json:"routes,omitempty"`  // switches

@@ -267,6 +267,13 @@ func (l *loop) show() {
 	p.Seq.Add(1)
 }
 
+// rejoin begins a link anew after the node at its other end was restarted: counts of frames start at 0 at both ends.
+func (l *loop) rejoin(i int) {
+	p := &l.ports[i]
+	p.sent, p.taken, p.need, p.claim = 0, 0, 0, 0
+	p.valid = l.horizon
+}
+
 // past says whether virtual time has gone beyond t at this node.
 func (l *loop) past(t vt.Time) bool { return l.seg.Flags&clock.Real == 0 && t <= l.horizon }
 

@@ -82,10 +82,11 @@ func run(h ctl.Hello, dir string) error {
 	if p.netns, err = os.Open("/proc/self/ns/net"); err != nil {
 		return err
 	}
-	if err := p.dial(); err != nil {
+	if p.page, err = clock.OpenNode(dir, h.ID, true); err != nil {
 		return err
 	}
-	if p.page, err = clock.OpenNode(dir, h.ID, true); err != nil {
+	p.page.State.Store(uint64(clock.Starting))
+	if err := p.dial(); err != nil {
 		return err
 	}
 	if p.clk, err = clock.OpenClock(dir, false); err != nil {
@@ -128,6 +129,7 @@ func (p *proc) dial() error {
 	if p.conn, err = ctl.Dial(filepath.Join(p.dir, "node.sock")); err != nil {
 		return err
 	}
+	p.hello.Runs = clock.State(p.page.State.Load()) == clock.Ready
 	return p.conn.Send(&ctl.Reply{Hello: &p.hello}, p.netns)
 }
 
@@ -180,6 +182,11 @@ func (p *proc) configure(c *ctl.Config) error {
 		}
 		l.ports = append(l.ports, lp)
 	}
+	l.horizon = c.Start
+	for i := range l.ports {
+		l.ports[i].valid = c.Start
+	}
+	p.page.Reset(c.Start)
 	p.loop = l
 	return nil
 }
@@ -228,7 +235,10 @@ func (p *proc) message(m *ctl.Message) error {
 			err = fmt.Errorf("run at %v: virtual time is %v already", m.Run.At, p.loop.horizon)
 			break
 		}
-		err = p.core.StartRun(*m.Run)
+		if err = p.core.StartRun(*m.Run); err == nil {
+			p.page.Fault.Store(uint64(clock.FaultNone))
+			p.loop.worst = 0
+		}
 	case "change":
 		for _, c := range m.Changes {
 			if p.loop.past(c.At) {
@@ -241,6 +251,11 @@ func (p *proc) message(m *ctl.Message) error {
 		}
 		p.loop.enter() // the next event may be another one now
 		p.loop.show()
+	case "rewire":
+		if err = p.rewire(m.Port); err == nil {
+			p.loop.enter()
+			p.loop.show()
+		}
 	case "carrier":
 		err = p.carrier()
 	case "capture":
@@ -259,6 +274,22 @@ func (p *proc) message(m *ctl.Message) error {
 		p.loop.show()
 	}
 	return p.reply(m.ID, err, data, files...)
+}
+
+// rewire takes a port up again whose link was made anew.
+func (p *proc) rewire(i int) error {
+	if i < 0 || i >= len(p.cfg.Node.Ports) {
+		return fmt.Errorf("rewire: no port %d", i)
+	}
+	name := p.cfg.Node.Ports[i].Name
+	if err := hostnet.Guard(name); err != nil {
+		return err
+	}
+	if err := p.loop.sock.Rebind(i, name); err != nil {
+		return err
+	}
+	p.loop.rejoin(i)
+	return hostnet.Up(name)
 }
 
 // carrier waits until the kernel has seen that all ports are up at both ends: before that it drops what is sent.

@@ -77,6 +77,18 @@ func Index(name string) (int, error) {
 	return ifi.Index, nil
 }
 
+// Rebind takes a port's interface anew, after it was replaced by one of the same name.
+func (s *Socket) Rebind(port int, name string) error {
+	index, err := Index(name)
+	if err != nil {
+		return err
+	}
+	delete(s.byIf, s.ports[port])
+	s.ports[port] = int32(index)
+	s.byIf[int32(index)] = port
+	return nil
+}
+
 // Running says whether the kernel sends on a port: it is up at both ends and the carrier event has been handled.
 func Running(name string) (bool, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

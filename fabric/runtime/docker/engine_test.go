@@ -413,7 +413,7 @@ func TestRestartGivesANewProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := r.Restart(t.Context(), handles[0])
+	h, err := r.Restart(t.Context(), handles[0], runtime.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}

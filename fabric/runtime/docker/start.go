@@ -203,8 +203,8 @@ func (s *starter) undo(ctx context.Context, specs []runtime.Spec) error {
 }
 
 // Restart ends a node if it runs and starts it again in the same container. The container has a new network namespace
-// then, without links: the caller wires them anew.
-func (r *Runtime) Restart(ctx context.Context, h runtime.Handle) (runtime.Handle, error) {
+// then, without links: the caller wires them anew. What the container is follows from its creation, not from the Spec.
+func (r *Runtime) Restart(ctx context.Context, h runtime.Handle, _ runtime.Spec) (runtime.Handle, error) {
 	now := 0
 	if err := r.cli.ContainerRestart(ctx, h.Ref, container.StopOptions{Timeout: &now}); err != nil {
 		return h, fmt.Errorf("docker: restart node %s: %w", h.Node, err)

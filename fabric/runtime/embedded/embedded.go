@@ -178,6 +178,14 @@ func (r *Runtime) Exec(ctx context.Context, e runtime.Exec) (int, error) {
 	return namespace.Exec(ctx, e, func() bool { return r.is(e.Handle) })
 }
 
+// Restart kills a node and starts it again.
+func (r *Runtime) Restart(ctx context.Context, h runtime.Handle, spec runtime.Spec) (runtime.Handle, error) {
+	if err := r.stopHandles(ctx, []runtime.Handle{h}); err != nil {
+		return h, fmt.Errorf("restart node %s: %w", h.Node, err)
+	}
+	return r.spawn(&spec)
+}
+
 // Alive says whether the node still runs.
 func (r *Runtime) Alive(_ context.Context, h runtime.Handle) bool { return r.is(h) }
 
