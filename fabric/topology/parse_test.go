@@ -309,3 +309,43 @@ func ExampleProblems() {
 	// lab.yaml:4:22: key (defaults.link.dealy): not a key of defaults.link; did you mean "delay"?
 	// lab.yaml:6:25: endpoint (hots1): no such node; did you mean "host1"?
 }
+
+// TestDocs keeps the reference page honest: its file is accepted, and every key of the tables is on the page.
+func TestDocs(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "topology.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	_, rest, found := strings.Cut(page, "```yaml\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("the page has no example file")
+	}
+	if _, err := Parse("docs/topology.md", []byte(text)); err != nil {
+		t.Error(err)
+	}
+	for _, s := range []struct {
+		prefix string
+		of     fielder
+	}{
+		{"", new(Spec)}, {"", new(Fabric)}, {"", new(NodeSpec)}, {"", new(LinkSpec)}, {"", new(Routing)}, {"", new(Addressing)},
+		{"link.", new(LinkParams)}, {"switch.", new(SwitchParams)}, {"fep.", new(FEPParams)}, {"host.", new(HostParams)},
+	} {
+		for _, f := range s.of.fields() {
+			if !strings.Contains(page, "`"+s.prefix+f.key+"`") {
+				t.Errorf("the page does not mention `%s%s`", s.prefix, f.key)
+			}
+		}
+	}
+	for _, name := range topologies.Names() {
+		if !strings.Contains(page, "| `"+name+"` |") {
+			t.Errorf("the page does not list %s", name)
+		}
+	}
+	for _, g := range GeneratedNames() {
+		if !strings.Contains(page, "| `"+g.Usage+"` |") {
+			t.Errorf("the page does not list %s", g.Usage)
+		}
+	}
+}
