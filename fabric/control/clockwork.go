@@ -163,16 +163,16 @@ func (d *Daemon) quiet(ns []*node, seqs []uint64) (next vt.Time, ok bool) {
 	return next, true
 }
 
-// leap moves all nodes to just before the next event when nothing happens before it. It says whether the lab is quiet and
-// when that event is. Callers hold mu.
-func (d *Daemon) leap(c *clockwork) (next vt.Time, quiet bool) {
+// leap moves all nodes to just before the next event when nothing happens before it and allowed, asked while the lab is
+// quiet, says so. It tells whether the lab is quiet and when that event is. Callers hold mu.
+func (d *Daemon) leap(c *clockwork, allowed func() bool) (next vt.Time, quiet bool) {
 	ns := d.agreeing()
 	if len(d.seqs) < len(ns) {
 		d.seqs = make([]uint64, len(d.nodes))
 	}
 	next, quiet = d.quiet(ns, d.seqs)
-	if !quiet {
-		return next, false
+	if !quiet || !allowed() {
+		return next, quiet
 	}
 	lo, _ := d.horizons()
 	to := min(next-1, c.seg.Limit)
@@ -198,7 +198,7 @@ func (d *Daemon) reach(ctx context.Context, c *clockwork, limit vt.Time) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		d.leap(c)
+		d.leap(c, func() bool { return true })
 		sleep(tick / 5)
 	}
 }

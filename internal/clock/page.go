@@ -66,6 +66,7 @@ type NodePage struct {
 	Frames  atomic.Uint64 // frames taken in this run
 	Late    atomic.Uint64 // of them, too late
 	Worst   atomic.Int64  // worst lateness, virtual ns
+	Results atomic.Uint64 // ranks that have finished on this node since it started
 	Done    atomic.Int64  // bytes of the run that are done on this node
 	Total   atomic.Int64  // bytes of the run on this node
 	Sent    [MaxPorts]atomic.Uint64

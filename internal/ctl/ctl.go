@@ -39,8 +39,8 @@ type Config struct {
 	Peers      []PortPeer    `json:"peers"`
 	LabSeed    uint64        `json:"labSeed"`
 	PayloadMTU int           `json:"payloadMtu"`
-	Start      vt.Time       `json:"start,omitempty"` // virtual time at which the node joins
-	Real       bool          `json:"real"`            // --time real
+	Start      vt.Time       `json:"start,omitempty"`   // virtual time at which the node joins
+	Real       bool          `json:"real"`              // --time real
 	Gateway    *Neighbour    `json:"gateway,omitempty"` // host nodes: the switch that they hang on
 	Window     int64         `json:"window,omitempty"`  // end points: bytes in flight per PDC
 	Routes     []RouteGroup  `json:"routes,omitempty"`  // switches

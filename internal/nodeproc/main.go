@@ -355,9 +355,10 @@ func (p *proc) publish() {
 	p.page.Total.Store(total)
 }
 
-// result reports a rank's end. It is called within an event, so the daemon has the message before the page shows
-// that nothing is left to do.
+// result reports a rank's end. It is called within an event, so the page tells of it before it tells that nothing is
+// left to do.
 func (p *proc) result(r workload.RankResult) {
+	p.page.Results.Add(1)
 	if err := p.conn.Send(&ctl.Reply{Result: &r}); err != nil {
 		fmt.Fprintln(os.Stderr, "report a result:", err)
 	}
