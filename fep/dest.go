@@ -141,14 +141,18 @@ func (f *FEP) target(now vt.Time, a *arrival, r wire.Request) *pdc {
 		}
 		return p
 	}
-	k := synKey{a.src, r.SPDCID()}
-	if p := f.bySYN[k]; p != nil {
+	if p := f.bySYN[synKey{a.src, r.SPDCID()}]; p != nil {
 		if p.d.start != r.StartPSN() {
 			f.nack(wire.NackInvalidSYN, a, r, p)
 			return nil
 		}
 		return p
 	}
+	return f.openTarget(now, a, r)
+}
+
+// openTarget makes a PDC for a SYN of an unknown initiator, whichever packet of the burst it is.
+func (f *FEP) openTarget(now vt.Time, a *arrival, r wire.Request) *pdc {
 	code := wire.NackCode(0)
 	switch {
 	case r.Type().IsROD():
@@ -170,7 +174,7 @@ func (f *FEP) target(now vt.Time, a *arrival, r wire.Request) *pdc {
 	}
 	p.peerID, p.state = r.SPDCID(), Established
 	p.d.init(r.StartPSN(), f.cfg.MPR)
-	f.bySYN[k] = p
+	f.bySYN[synKey{a.src, r.SPDCID()}] = p
 	p.arm(timerIdle, now.Add(f.cfg.TargetIdle))
 	return p
 }

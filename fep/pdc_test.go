@@ -154,7 +154,13 @@ func TestSilence(t *testing.T) {
 	if len(s.lab.got[1]) != 1 {
 		t.Fatalf("completions %+v", s.lab.got[1])
 	}
-	s.run(vt.Time(6 * time.Second))
+	s.now = vt.Time(4 * time.Second)
+	s.request(req{psn: 2, mid: 2, op: wire.OpTaggedSend, tag: 2, off: 4096, total: 10_000, n: 4096})
+	s.run(vt.Time(8 * time.Second))
+	if len(s.lab.got[1]) != 1 {
+		t.Fatalf("completions %+v", s.lab.got[1])
+	}
+	s.run(vt.Time(11 * time.Second))
 	if g := s.lab.got[1]; len(g) != 2 || !errors.Is(g[1].Err, ErrAborted) {
 		t.Errorf("after MessageIdle: %+v", g)
 	}
@@ -180,6 +186,42 @@ func TestTargetRestarts(t *testing.T) {
 		t.Errorf("completions %+v", g)
 	}
 	l.exchange(9000)
+}
+
+// TestClosingMidway: NACK CLOSING fails a message of which the target has a part; it must not be sent twice.
+func TestClosingMidway(t *testing.T) {
+	l := newLab(t, Config{})
+	l.exchange(10)
+	p := l.source()
+	nacked := false
+	l.script = func(from int, b []byte) (f fate) {
+		r, err := wire.ParseRequest(firstUET(b))
+		if err != nil || nacked || r.PSN() != p.s.start+3 {
+			return f
+		}
+		nacked = true
+		g := l.nodes[0].Pool.Get()
+		ff := wire.FrameFields{DstMAC: testMAC(0), SrcMAC: testMAC(1), Src: testAddr(1), Dst: testAddr(0), EV: 9}
+		g.B = wire.AppendUETCRC(wire.AppendNack(wire.AppendUDPFrame(g.B, &ff), &wire.NackFields{Type: wire.TypeNack,
+			Code: wire.NackClosing, PSN: r.PSN(), SPDCID: p.peerID, DPDCID: p.id}))
+		g.Due = l.nodes[0].Now() + 500_000
+		l.nodes[0].Deliver(0, g)
+		return fate{drop: true}
+	}
+	l.got = [2][]Completion{}
+	now := l.nodes[0].Now() + 1000
+	l.call(1, now, func(now vt.Time) { _ = l.eps[1].TagRecv(now, -1, make([]byte, 12288), 1, 1) })
+	l.call(0, now, func(now vt.Time) { _ = l.eps[0].TagSend(now, 1, make([]byte, 12288), 1, 1) })
+	l.run(now + 800_000)
+	var pe *PDCError
+	if g := l.got[0]; len(g) != 1 || !errors.As(g[0].Err, &pe) || pe.Code != wire.NackClosing || l.count(PDCOpened) != 2 {
+		t.Errorf("completions %+v, %d PDCs", g, l.count(PDCOpened))
+	}
+	l.run(vt.Time(10 * time.Second))
+	if g := l.got[1]; len(g) != 1 || !errors.Is(g[0].Err, ErrAborted) {
+		t.Errorf("at the target: %+v", g)
+	}
+	l.leaks()
 }
 
 // TestLinkDown: whether packets were under way or not, a dead link ends in errors, not in silence.

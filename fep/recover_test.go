@@ -305,6 +305,49 @@ func TestPinnedWindow(t *testing.T) {
 	l.want(0, Completion{Kind: OpTagSend, Ctx: 0, Len: 1, Err: &ResponseError{}}, Completion{Kind: OpTagSend, Ctx: 1, Len: len(buf)})
 }
 
+// TestPinnedNames: MP_RANGE is used up by packets that are all acknowledged by name, above an error that pins CACK.
+func TestPinnedNames(t *testing.T) {
+	l := newLab(t, Config{MPR: 1, PDCsPerKey: 1})
+	l.call(1, 1, func(now vt.Time) {
+		for i := range uint64(200) {
+			_ = l.eps[1].TagRecv(now, -1, nil, i+1, 0)
+		}
+	})
+	l.call(0, 2, func(now vt.Time) {
+		for i := range uint64(201) { // tag 0 finds no receive
+			if err := l.eps[0].TagSend(now, 1, nil, i, i); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	l.run(500_000)
+	if len(l.got[0]) != 201 || l.count(MsgsErr) != 1 || l.count(Retx) != 0 {
+		t.Errorf("%d completions, %d errors, %d retransmissions", len(l.got[0]), l.count(MsgsErr), l.count(Retx))
+	}
+}
+
+// TestOneLost: one packet of a long message is lost. What arrived above it leaves the window, and is neither sent again
+// nor asked for, though the repair takes a while.
+func TestOneLost(t *testing.T) {
+	l := newLab(t, Config{})
+	lose := nth(0, fate{drop: true}, requests)
+	l.script = func(from int, b []byte) fate {
+		if r, err := wire.ParseRequest(firstUET(b)); err == nil && r.RETX() {
+			return fate{delay: 100 * time.Microsecond}
+		}
+		return lose(from, b)
+	}
+	inflight, sent := int64(-1), uint64(0)
+	l.call(0, 900_000, func(vt.Time) { inflight, sent = l.source().s.inflight, l.feps[0].C[DataTx] })
+	l.exchange(400 * 4096)
+	if inflight != 4204 || sent != 400 {
+		t.Errorf("before the RTO: %d bytes in flight, %d packets sent; want the lost one, and all 400", inflight, sent)
+	}
+	if l.count(Retx) != 1 || l.count(RTO) != 1 || l.count(CtrlTx) != 0 {
+		t.Errorf("%d sent again, %d RTOs, %d control packets", l.count(Retx), l.count(RTO), l.count(CtrlTx))
+	}
+}
+
 func TestTruncateAndReject(t *testing.T) {
 	for _, reject := range []bool{false, true} {
 		l := newLab(t, Config{RejectTooLong: reject})

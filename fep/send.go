@@ -53,7 +53,7 @@ func (p *pdc) nextNew(now vt.Time) *link.Frame {
 		if s.owe {
 			p.sendClear()
 		}
-		if shut && s.unacked() == 0 {
+		if shut && s.inflight == 0 {
 			p.windowProbe(now)
 		}
 		if p.f.ctl.n > 0 {
@@ -85,8 +85,8 @@ func (p *pdc) synLimit() bool {
 	return p.state == Opening && p.s.next.Diff(p.s.start) > wire.MaxSYNOffset
 }
 
-// windowProbe asks for the current CACK when MP_RANGE is used up although nothing is in flight: the ACK that showed the
-// window open again may have been lost.
+// windowProbe asks for the current CACK when MP_RANGE is used up although nothing is in flight: a Clear Command is not
+// acknowledged, and the ACK that showed the window open again may have been lost.
 func (p *pdc) windowProbe(now vt.Time) {
 	if now < p.s.probeAt || p.peerID == 0 {
 		return

@@ -139,6 +139,22 @@ func TestCoalesce(t *testing.T) {
 	s.expect("1 ACK_CC cack 13 off 0 DEFAULT_RESPONSE OK 0") // MaxAckDelay
 }
 
+// TestGapFill: a packet that asked for an ACK above a gap is acknowledged again when the gap closes.
+func TestGapFill(t *testing.T) {
+	s := newStub(t, Config{})
+	s.open()
+	s.recv(2, 3*4096)
+	r := req{psn: 3, flags: wire.ReqAR, mid: 2, op: wire.OpTaggedSend, tag: 2, off: 2 * 4096, total: 3 * 4096, n: 4096}
+	s.request(r)
+	s.expect("1 ACK_CC cack 0 off 3 DEFAULT_RESPONSE OK 0")
+	r.psn, r.off, r.flags = 1, 0, 0
+	s.request(r)
+	s.expect()
+	r.psn, r.off = 2, 4096
+	s.request(r)
+	s.expect("1 ACK_CC cack 3 off -1 RESPONSE OK 12288")
+}
+
 // TestGuaranteed is the worked example of uet-pds-ses.md 20.1 with sequence B: an error response pins CACK until it is
 // cleared, and is repeated byte by byte.
 func TestGuaranteed(t *testing.T) {
@@ -245,8 +261,9 @@ func TestSACK(t *testing.T) {
 				t.Fatalf("seed %d: SACK of %d is %v", seed, p-s.start, !have[p])
 			}
 		}
-		if n := wire.UnpackNSCC(a.CCState()); int(n.OOO) != ooo || n.ServiceTime == 0 {
-			t.Fatalf("seed %d: ooo_count %d, want %d", seed, n.OOO, ooo)
+		rcvd := (8 + 12 + 44 + 10 + 4 + 40 + (len(have)-1)*(8+12+44+4096+4+40) + 255) / 256
+		if n := wire.UnpackNSCC(a.CCState()); int(n.OOO) != ooo || n.ServiceTime == 0 || int(n.RcvdBytes) != rcvd {
+			t.Fatalf("seed %d: ooo_count %d, want %d; rcvd_bytes %d, want %d", seed, n.OOO, ooo, n.RcvdBytes, rcvd)
 		}
 	}
 	if s.feps[1].C[MsgsRx] != 2 {
