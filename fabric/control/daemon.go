@@ -29,6 +29,7 @@ import (
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/nodecore"
+	"github.com/uetlab/uetlab/internal/vt"
 )
 
 // Options say what to bring up, and how the daemon itself is to behave.
@@ -46,15 +47,16 @@ type Daemon struct {
 	rt   runtime.Runtime
 	log  *slog.Logger
 
-	clk      *clock.ClockPage
-	nodes    []*node
-	links    []linkState // under time.mu
-	armed    []armed     // under time.mu
-	seqs     []uint64    // under time.mu
-	time     clockwork
-	kick     chan struct{}
-	hasHosts bool
-	isReal   bool
+	clk       *clock.ClockPage
+	nodes     []*node
+	links     []linkState // under time.mu
+	armed     []armed     // under time.mu
+	converged vt.Time     // under time.mu: when the last change of routes takes effect
+	seqs      []uint64    // under time.mu
+	time      clockwork
+	kick      chan struct{}
+	hasHosts  bool
+	isReal    bool
 
 	runBusy sync.Mutex // held for the whole of a run request
 	runMu   sync.Mutex

@@ -211,6 +211,7 @@ func (d *Daemon) schedule(ctx context.Context, id int, ch api.LinkChange, at vt.
 		return -1, nil
 	}
 	routesAt := at.Add(d.plan.Convergence)
+	d.converged = max(d.converged, routesAt)
 	return routesAt, d.pushRoutes(ctx, routesAt)
 }
 

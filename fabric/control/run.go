@@ -177,7 +177,8 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	if err != nil {
 		return before, err
 	}
-	now := max(held, d.virtualNow(c))
+	// A run begins on a fabric that has converged: how long ago a link was changed by hand must not show in its result.
+	now := max(held, d.virtualNow(c), d.converged)
 	if !c.paused && !d.real() {
 		// What is due by now happens before the run, and what is under way arrives.
 		for tries := 0; tries == 0 || tries < 100 && d.inFlight(); tries++ {
