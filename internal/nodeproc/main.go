@@ -292,12 +292,12 @@ func (p *proc) rewire(i int) error {
 	return hostnet.Up(name)
 }
 
-// carrier waits until the kernel has seen that all ports are up at both ends: before that it drops what is sent.
+// carrier waits until all ports are up at both ends: before that the kernel drops what is sent.
 func (p *proc) carrier() error {
 	deadline := time.Now().Add(carrierWait)
 	for _, q := range p.cfg.Node.Ports {
 		for {
-			up, err := pktio.Running(q.Name)
+			up, err := hostnet.Carrier(q.Name)
 			if err != nil {
 				return err
 			}

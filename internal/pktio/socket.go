@@ -89,23 +89,6 @@ func (s *Socket) Rebind(port int, name string) error {
 	return nil
 }
 
-// Running says whether the kernel sends on a port: it is up at both ends and the carrier event has been handled.
-func Running(name string) (bool, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return false, err
-	}
-	defer unix.Close(fd)
-	ifr, err := unix.NewIfreq(name)
-	if err != nil {
-		return false, err
-	}
-	if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, ifr); err != nil {
-		return false, fmt.Errorf("port %s: %w", name, err)
-	}
-	return ifr.Uint16()&unix.IFF_RUNNING != 0, nil
-}
-
 func (s *Socket) setup(maxFrame, slots int) error {
 	opt := func(name string, err error) error {
 		if err != nil {
