@@ -142,7 +142,7 @@ func argValues(ctx context.Context, l *line) []string {
 		return topologiesHere()
 	case name == "down":
 		return labsHere()
-	case name == "exec" || name == "sh" || name == "logs" || name == "stats":
+	case name == "exec" || name == "sh" || name == "restart" || name == "logs" || name == "stats":
 		return nodesOf(ctx, l.flags)
 	case name == "inspect":
 		return append(nodesOf(ctx, l.flags), linksOf(ctx, l.flags)...)

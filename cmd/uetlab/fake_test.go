@@ -255,7 +255,19 @@ func golden(t *testing.T, path, got string) {
 	if err != nil {
 		t.Fatalf("%v: go test ./cmd/uetlab -update writes it", err)
 	}
-	if got != string(want) {
-		t.Errorf("%s is not what comes out (go test ./cmd/uetlab -update); got:\n%s", path, got)
+	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(g), len(w)) {
+		if i >= len(g) || i >= len(w) || g[i] != w[i] {
+			t.Errorf("%s, line %d, is not what comes out (go test ./cmd/uetlab -update):\n got %q\nwant %q", path, i+1, at(g, i), at(w, i))
+			return
+		}
 	}
+}
+
+// at is a line of a text, empty past its end.
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
 }

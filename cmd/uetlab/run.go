@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
@@ -170,6 +171,9 @@ func verdict(results []workload.Result) error {
 	return nil
 }
 
+// redraw is how often the progress bar may change.
+const redraw = 100 * time.Millisecond
+
 // runBar is the progress bar of a run, on a terminal only.
 type runBar struct {
 	bar *progressbar.ProgressBar
@@ -184,7 +188,7 @@ func (b *runBar) show(p *api.RunProgressInfo) {
 	}
 	if b.bar == nil || b.bar.GetMax64() != p.TotalBytes {
 		b.bar = progressbar.NewOptions64(p.TotalBytes, progressbar.OptionSetWriter(b.c.err), progressbar.OptionShowBytes(true),
-			progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false))
+			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(redraw), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false))
 	}
 	b.bar.Describe(fmt.Sprintf("%s %s, iteration %d, %s virtual", b.c.arg(0), bytesText(p.SizeBytes), p.Iteration, nanos(p.VirtualNs)))
 	_ = b.bar.Set64(min(p.DoneBytes, p.TotalBytes)) // a bar that cannot be drawn stops nothing

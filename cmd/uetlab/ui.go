@@ -56,10 +56,10 @@ type stopped struct{ sig os.Signal }
 
 func (s stopped) Error() string { return s.sig.String() }
 
-// code is the exit code of a process that the signal ended.
+// code is the exit code that shells give a process that the signal ended.
 func (s stopped) code() int {
-	if s.sig == syscall.SIGTERM {
-		return api.CodeTerminated
+	if n, ok := s.sig.(syscall.Signal); ok {
+		return 128 + int(n)
 	}
 	return api.CodeInterrupted
 }

@@ -95,7 +95,10 @@ func runUp(c *call) error {
 	}
 	if err := bringUp(c, d, opt); err != nil {
 		c.note("undoing what was done")
-		return errors.Join(err, undo(d))
+		if uerr := undo(d); uerr != nil {
+			c.note("uetlab: undo: %v\nhint: uetlab down %s tries again", uerr, d.Lab)
+		}
+		return err
 	}
 	lab, err := describe(context.WithoutCancel(c.ctx), d)
 	if err != nil {
