@@ -196,12 +196,12 @@ func TestSnapshotSeesLeaks(t *testing.T) {
 		}
 		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	}
-	dir := func(path string) func(*testing.T) {
+	dir := func(top, sub string) func(*testing.T) {
 		return func(t *testing.T) {
-			if err := os.MkdirAll(path, 0o700); err != nil {
+			if err := os.MkdirAll(top+sub, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { os.RemoveAll(path) })
+			t.Cleanup(func() { os.RemoveAll(top) })
 		}
 	}
 	for name, plant := range map[string]func(*testing.T){
@@ -225,11 +225,11 @@ func TestSnapshotSeesLeaks(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = syscall.Unmount(at, 0) })
 		},
-		"file in /run/uetlab":     dir("/run/uetlab/" + mark + "-leak/logs"),
-		"file in /dev/shm/uetlab": dir("/dev/shm/uetlab-" + mark + "/" + mark + "-leak/node"),
-		"file in /tmp/uetlab":     dir("/tmp/uetlab-" + mark + "/" + mark + "-leak"),
+		"file in /run/uetlab":     dir("/run/uetlab/"+mark+"-leak", "/logs"),
+		"file in /dev/shm/uetlab": dir("/dev/shm/uetlab-"+mark, "/"+mark+"-leak/node"),
+		"file in /tmp/uetlab":     dir("/tmp/uetlab-"+mark, "/"+mark+"-leak"),
 		"file socket": func(t *testing.T) {
-			dir("/run/uetlab/" + mark + "-sock")(t)
+			dir("/run/uetlab/"+mark+"-sock", "")(t)
 			l, err := net.Listen("unix", "/run/uetlab/"+mark+"-sock/labd.sock")
 			if err != nil {
 				t.Fatal(err)
