@@ -96,7 +96,7 @@ func (c *call) arg(i int) string {
 // commands are all commands in the order of help.
 func commands() []*cli.Command {
 	return []*cli.Command{
-		upCommand(), downCommand(), restartCommand(), lsCommand(), psCommand(), inspectCommand(),
+		upCommand(), downCommand(), restartCommand(), adoptCommand(), lsCommand(), psCommand(), inspectCommand(),
 		execCommand(), shCommand(), logsCommand(),
 		runCommand(), linkCommand(), clockCommand(),
 		tcpdumpCommand(), statsCommand(), eventsCommand(),

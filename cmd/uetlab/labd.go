@@ -29,6 +29,7 @@ func labdCommand() *cli.Command {
 	return verb{name: labdName, usage: "run as the daemon of a lab", hidden: true,
 		flags: []cli.Flag{
 			nameFlag(),
+			&cli.BoolFlag{Name: "adopt", Usage: "take over a lab whose daemon has died"},
 			&cli.BoolFlag{Name: "foreground", Usage: "make a new lab and stay attached"},
 			&cli.StringFlag{Name: "topology", Value: defaultTopology, Usage: "with --foreground: what to bring up"},
 			&cli.StringFlag{Name: "runtime", Value: runtimeAuto, Usage: "with --foreground: auto, docker or embedded", Action: checkRuntime},
@@ -40,7 +41,7 @@ func labdCommand() *cli.Command {
 }
 
 func runLabd(c *call) error {
-	opt := control.Options{Version: versionInfo().Version, Listen: c.String("listen")}
+	opt := control.Options{Version: versionInfo().Version, Listen: c.String("listen"), Adopt: c.Bool("adopt")}
 	var d *labdir.Dir
 	var progress io.WriteCloser
 	var err error

@@ -33,7 +33,7 @@ const (
 
 // spawn starts the lab's daemon detached from this terminal, without root inside the outer namespaces of the lab. Its
 // output goes to the log, its progress to a pipe on its descriptor 3.
-func spawn(d *labdir.Dir, rootless bool) (*daemon, error) {
+func spawn(d *labdir.Dir, rootless bool, more ...string) (*daemon, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("up: %w", err)
@@ -48,7 +48,7 @@ func spawn(d *labdir.Dir, rootless bool) (*daemon, error) {
 		return nil, fmt.Errorf("up: %w", err)
 	}
 	defer w.Close()
-	cmd := exec.Command(exe, labdName, "--name", d.Lab)
+	cmd := exec.Command(exe, append([]string{labdName, "--name", d.Lab}, more...)...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.Dir = log, log, []*os.File{w}, "/"
 	// In a user namespace the daemon would take itself for root and look elsewhere.
 	cmd.Env = append(os.Environ(), labdir.EnvDir+"="+filepath.Dir(d.Path))

@@ -36,6 +36,7 @@ import (
 type Options struct {
 	api.UpOptions
 	Version string // of this binary
+	Adopt   bool   // the lab is there, only its daemon has died
 	Listen  string // also serve TCP there, with a bearer token; empty = no
 }
 
@@ -126,12 +127,8 @@ func (d *Daemon) Up(ctx context.Context, report func(api.Progress)) error {
 	if d.clk, err = clock.Create(d.dir.Node(), len(d.plan.Nodes)); err != nil {
 		return fmt.Errorf("shared pages: %w", err)
 	}
-	for i := range d.plan.Nodes {
-		n := &node{id: i, name: d.plan.Nodes[i].Name, wait: map[uint64]chan answer{}, hello: make(chan struct{})}
-		if n.page, err = clock.OpenNode(d.dir.Node(), i, false); err != nil {
-			return err
-		}
-		d.nodes = append(d.nodes, n)
+	if err := d.openPages(); err != nil {
+		return err
 	}
 	d.startClock()
 	if err := d.listenNodes(); err != nil {
@@ -163,6 +160,18 @@ func (d *Daemon) Up(ctx context.Context, report func(api.Progress)) error {
 	}
 	d.event("lab", "", "", "ready")
 	report(api.Progress{Stage: api.StageReady, Done: len(d.nodes), Total: len(d.nodes)})
+	return nil
+}
+
+func (d *Daemon) openPages() error {
+	for i := range d.plan.Nodes {
+		n := &node{id: i, name: d.plan.Nodes[i].Name, wait: map[uint64]chan answer{}, hello: make(chan struct{})}
+		var err error
+		if n.page, err = clock.OpenNode(d.dir.Node(), i, false); err != nil {
+			return err
+		}
+		d.nodes = append(d.nodes, n)
+	}
 	return nil
 }
 
@@ -302,11 +311,16 @@ type stateFile struct {
 	State   string           `json:"state"`
 	Created time.Time        `json:"createdAt"`
 	Handles []runtime.Handle `json:"nodes"`
+	Links   []linkState      `json:"links"` // what is wrong with them, in the order of the plan
 }
 
+// saveState writes the state file. Callers do not hold time.mu.
 func (d *Daemon) saveState() error {
+	d.time.mu.Lock()
+	links := slices.Clone(d.links)
+	d.time.mu.Unlock()
 	d.mu.Lock()
-	s := stateFile{d.opt.Lab, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles)}
+	s := stateFile{d.opt.Lab, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles), links}
 	d.mu.Unlock()
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -395,6 +409,7 @@ func (d *Daemon) serveHTTP(l net.Listener, h http.Handler) {
 }
 
 func listenUnix(network, path string) (net.Listener, error) {
+	_ = os.Remove(path) // of a daemon that died; the directory is ours alone
 	l, err := net.Listen(network, path)
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)

@@ -15,10 +15,11 @@ import (
 
 // linkState is what is wrong with a link, as of the last change that was scheduled.
 type linkState struct {
-	ab, ba link.Impair
+	AB link.Impair `json:"ab"`
+	BA link.Impair `json:"ba"`
 }
 
-func (s *linkState) down() bool { return s.ab.Down || s.ba.Down }
+func (s *linkState) down() bool { return s.AB.Down || s.BA.Down }
 
 // armed is a change that waits for the next run.
 type armed struct {
@@ -29,6 +30,14 @@ type armed struct {
 
 // changeLink schedules a change at one virtual time at both ends.
 func (d *Daemon) changeLink(ctx context.Context, name string, ch api.LinkChange) (api.LinkChangeResult, error) {
+	res, err := d.planChange(ctx, name, ch)
+	if err == nil && res.When != api.WhenNextRun {
+		err = d.saveState()
+	}
+	return res, err
+}
+
+func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange) (api.LinkChangeResult, error) {
 	var none api.LinkChangeResult
 	id, _, err := d.plan.FindLink(name)
 	if err != nil {
@@ -192,8 +201,8 @@ func (d *Daemon) schedule(ctx context.Context, id int, ch api.LinkChange, at vt.
 			per[to.Node] = append(per[to.Node], ctl.Change{At: at, Port: to.Port, RxDown: &sent.Down})
 		}
 	}
-	dir(l.A, l.B, &s.ab)
-	dir(l.B, l.A, &s.ba)
+	dir(l.A, l.B, &s.AB)
+	dir(l.B, l.A, &s.BA)
 	if err := d.each(ctx, func(n *node) *ctl.Message {
 		if len(per[n.id]) == 0 || !d.takesPart(n.id) {
 			return nil

@@ -33,10 +33,15 @@ func Main(opt Options, dir *labdir.Dir, rt runtime.Runtime, progress io.WriteClo
 	}
 	d, err := New(opt, dir, rt, log)
 	if err == nil {
-		// Taking the lab down while it comes up is the same as an interrupt.
-		uctx, ucancel := context.WithCancel(ctx)
-		err = d.Up(uctx, report)
-		ucancel()
+		if opt.Adopt {
+			err = d.Adopt(ctx, report)
+		} else {
+			err = d.Up(ctx, report)
+		}
+	}
+	if err != nil && opt.Adopt {
+		report(api.Progress{Stage: "failed", Error: api.AsError(err)}) // what is there stays for another try, or for down
+		return err
 	}
 	if err != nil {
 		if ctx.Err() != nil {

@@ -120,20 +120,23 @@ func (d *Daemon) wake() {
 	}
 }
 
-// listenNodes accepts nodes until the socket is closed.
+// listenNodes accepts nodes until the socket is closed. The socket appears under its name in one step, in place of that of
+// a daemon before: nodes take its absence for the end of the lab.
 func (d *Daemon) listenNodes() error {
 	path := d.dir.NodeSock()
+	tmp := path + ".new"
+	_ = os.Remove(tmp) // of a daemon that died right here
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: tmp}); err != nil {
 		unix.Close(fd)
-		return fmt.Errorf("lab socket %s: %w", path, err)
+		return fmt.Errorf("lab socket %s: %w", tmp, err)
 	}
-	if err := errors.Join(os.Chmod(path, 0o600), unix.Listen(fd, 512)); err != nil {
+	if err := errors.Join(os.Chmod(tmp, 0o600), unix.Listen(fd, 512), os.Rename(tmp, path)); err != nil {
 		unix.Close(fd)
-		return err
+		return fmt.Errorf("lab socket: %w", err)
 	}
 	d.nodeSock = fd
 	go d.acceptNodes(fd) // ends when Close shuts the socket

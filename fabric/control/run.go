@@ -188,13 +188,12 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 			d.rest(c)
 			now = now.Add(10 * time.Microsecond)
 		}
-		held = now
+		held = c.seg.Limit
 	}
-	margin := ahead
+	r.t0 = max(held, c.seg.Limit) + 1 // nobody is beyond; nothing else can happen before
 	if d.real() {
-		margin = 50 * time.Millisecond // no agreement: the message must be there before its time
+		r.t0 = now.Add(50 * time.Millisecond) // no agreement: the message must be there before its time
 	}
-	r.t0 = now.Add(margin)
 	addrs := make([]string, len(r.ranks))
 	rank := map[int]int{}
 	for i, id := range r.ranks {
@@ -343,12 +342,7 @@ func (d *Daemon) abort(r *run) {
 		if d.real() {
 			at = held.Add(50 * time.Millisecond)
 		}
-		err = d.each(ctx, func(n *node) *ctl.Message {
-			if !d.takesPart(n.id) {
-				return nil
-			}
-			return &ctl.Message{Op: "run", Run: &ctl.Run{At: at, Seed: r.spec.Seed, Rank: -1}}
-		})
+		err = d.forgetRun(ctx, at)
 		c.run = false
 		if err == nil && !c.paused && !d.real() {
 			err = d.reach(ctx, c, at)
@@ -362,6 +356,16 @@ func (d *Daemon) abort(r *run) {
 		d.rest(c)
 	}
 	d.event("run", "", "", "aborted")
+}
+
+// forgetRun has all nodes drop a run, and all that is under way, at one virtual time.
+func (d *Daemon) forgetRun(ctx context.Context, at vt.Time) error {
+	return d.each(ctx, func(n *node) *ctl.Message {
+		if !d.takesPart(n.id) {
+			return nil
+		}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: at, Rank: -1}}
+	})
 }
 
 // totals are the fabric's counters at one moment.

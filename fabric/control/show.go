@@ -104,8 +104,8 @@ func (d *Daemon) linkStatus() []api.LinkStatus {
 			return api.End{Node: d.nodes[e.Node].name, Port: d.plan.Nodes[e.Node].Ports[e.Port].Name}
 		}
 		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp,
-			AB: api.Direction{Impair: impair(states[i].ab), Counters: d.portCounters(l.A.Node, l.A.Port)},
-			BA: api.Direction{Impair: impair(states[i].ba), Counters: d.portCounters(l.B.Node, l.B.Port)}}
+			AB: api.Direction{Impair: impair(states[i].AB), Counters: d.portCounters(l.A.Node, l.A.Port)},
+			BA: api.Direction{Impair: impair(states[i].BA), Counters: d.portCounters(l.B.Node, l.B.Port)}}
 		switch {
 		case states[i].down():
 			s.State = api.LinkDown

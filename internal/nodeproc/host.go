@@ -71,10 +71,10 @@ func (p *proc) host() error {
 		var m ctl.Message
 		_, err := p.conn.Recv(&m, true)
 		if errors.Is(err, io.EOF) {
-			for again := false; !again; {
+			for c := (*ctl.Conn)(nil); c == nil; {
 				time.Sleep(redial)
-				if again, err = p.reconnect(); err != nil {
-					return nil
+				if c, err = p.reconnect(); err != nil {
+					return nil // the lab is over
 				}
 			}
 			continue

@@ -61,10 +61,11 @@ type loop struct {
 
 	onMessage func(m *ctl.Message) error // set by the process
 	publish   func()                     // copies the core's counters into the page
-	reconnect func() (bool, error)       // looks for a new daemon
+	reconnect func() (*ctl.Conn, error)  // looks for a new daemon; nil: there is none yet
 	orphan    int64                      // wall time of the next look for one; 0 = the daemon is there
 	beat      uint64                     // the daemon's heartbeat …
 	beatWall  int64                      // … and when it last moved
+	lonely    bool                       // the heartbeat is missing
 	turns     uint                       // of the loop, to look at the clock only now and then
 	stop      bool
 }
@@ -300,6 +301,14 @@ func (l *loop) messages() error {
 	}
 }
 
+// abandonedNow asks abandoned now and then, or always once it has said yes.
+func (l *loop) abandonedNow() bool {
+	if l.turns%256 == 0 || l.lonely {
+		l.lonely = l.abandoned()
+	}
+	return l.lonely
+}
+
 // abandoned says whether the daemon has died in the middle of a run: nobody would ever stop the nodes, so they slow down
 // until a new one comes or the lab goes.
 func (l *loop) abandoned() bool {
@@ -312,14 +321,17 @@ func (l *loop) abandoned() bool {
 
 // look tries to find a new daemon from time to time.
 func (l *loop) look() error {
+	if l.orphan == 0 {
+		return nil
+	}
 	now := l.wall.Now()
 	if now < l.orphan {
 		return nil
 	}
 	l.orphan = now + int64(redial)
-	found, err := l.reconnect()
-	if found {
-		l.orphan = 0
+	c, err := l.reconnect()
+	if c != nil {
+		l.conn, l.orphan, l.beatWall = c, 0, 0
 	}
 	return err
 }
@@ -337,8 +349,8 @@ func (l *loop) run() error {
 			l.seg = s
 			l.page.Ack.Store(s.Seq)
 		}
-		if l.turns++; l.turns%256 == 0 && l.abandoned() {
-			if err := l.block(redial); err != nil {
+		if l.turns++; l.abandonedNow() {
+			if err := errors.Join(l.block(redial), l.look()); err != nil {
 				return err
 			}
 		}
@@ -363,10 +375,8 @@ func (l *loop) run() error {
 // on, and then sleeps; at rest it blocks until a message or a frame comes.
 func (l *loop) wait() error {
 	l.idle++
-	if l.orphan != 0 {
-		if err := l.look(); err != nil {
-			return err
-		}
+	if err := l.look(); err != nil {
+		return err
 	}
 	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
 	switch {

@@ -365,13 +365,16 @@ func (p *proc) result(r workload.RankResult) {
 }
 
 // reconnect looks for a daemon after the last one has died. The lab is over when its socket is gone.
-func (p *proc) reconnect() (bool, error) {
+func (p *proc) reconnect() (*ctl.Conn, error) {
+	old := p.conn
 	err := p.dial()
 	switch {
 	case err == nil:
-		return true, nil
+		_ = old.Close()
+		return p.conn, nil
 	case errors.Is(err, unix.ENOENT):
-		return false, io.EOF
+		return nil, io.EOF
 	}
-	return false, nil
+	p.conn = old
+	return nil, nil
 }
