@@ -32,6 +32,7 @@ func (d *Daemon) Adopt(ctx context.Context, report func(api.Progress)) error {
 	if err := d.listenNodes(); err != nil {
 		return err
 	}
+	d.clk.Owner.Add(1) // now nodes look for us
 	d.awaitAll(ctx, report)
 	var gone []*node
 	for i, n := range d.nodes {

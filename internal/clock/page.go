@@ -109,6 +109,7 @@ type ClockPage struct {
 	index atomic.Uint64
 	seg   [2]Segment
 	Beat  atomic.Uint64           // counts up while the daemon lives, a few times a second
+	Owner atomic.Uint64           // counts the daemons that the lab has had
 	Bell  [MaxNodes]atomic.Uint32 // rung when a control message waits for the node
 	dead  [MaxNodes / 64]atomic.Uint64
 }

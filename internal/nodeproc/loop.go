@@ -65,6 +65,7 @@ type loop struct {
 	orphan    int64                      // wall time of the next look for one; 0 = the daemon is there
 	beat      uint64                     // the daemon's heartbeat …
 	beatWall  int64                      // … and when it last moved
+	owner     uint64                     // number of the daemon that we are connected to
 	lonely    bool                       // the heartbeat is missing
 	turns     uint                       // of the loop, to look at the clock only now and then
 	stop      bool
@@ -303,9 +304,14 @@ func (l *loop) messages() error {
 
 // abandonedNow asks abandoned now and then, or always once it has said yes.
 func (l *loop) abandonedNow() bool {
-	if l.turns%256 == 0 || l.lonely {
-		l.lonely = l.abandoned()
+	if l.turns%256 != 0 && !l.lonely {
+		return false
 	}
+	if o := l.clk.Owner.Load(); o != l.owner { // a new daemon is there before the old one was missed
+		l.owner, l.orphan, l.lonely = o, 1, true
+		return true
+	}
+	l.lonely = l.abandoned()
 	return l.lonely
 }
 
@@ -331,7 +337,7 @@ func (l *loop) look() error {
 	l.orphan = now + int64(redial)
 	c, err := l.reconnect()
 	if c != nil {
-		l.conn, l.orphan, l.beatWall = c, 0, 0
+		l.conn, l.orphan, l.beatWall, l.owner = c, 0, 0, l.clk.Owner.Load()
 	}
 	return err
 }

@@ -182,7 +182,7 @@ func (p *proc) configure(c *ctl.Config) error {
 		}
 		l.ports = append(l.ports, lp)
 	}
-	l.horizon = c.Start
+	l.horizon, l.owner = c.Start, p.clk.Owner.Load()
 	for i := range l.ports {
 		l.ports[i].valid = c.Start
 	}

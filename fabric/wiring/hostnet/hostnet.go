@@ -4,6 +4,7 @@
 package hostnet
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -63,6 +64,9 @@ func PrepareHost() error {
 
 func sysctl(name, value string) error {
 	path := filepath.Join("/proc/sys/net", name)
+	if now, err := os.ReadFile(path); err == nil && string(bytes.TrimSpace(now)) == value {
+		return nil // read-only in a container, which has the right values from the start
+	}
 	err := os.WriteFile(path, []byte(value), 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // a kernel without IPv6 has nothing to switch off
