@@ -48,11 +48,16 @@ func (d *Daemon) execOne(conn *net.UnixConn) {
 	defer cancel()
 	code, err := d.exec(ctx, cancel, conn, req, runtime.Exec{Argv: req.Argv, Env: req.Env, Files: files, TTY: req.TTY})
 	r := api.ExecReply{Code: code}
-	if err != nil {
+	switch {
+	case err != nil:
 		r.Error = api.AsError(err)
 		if r.Code == 0 {
 			r.Code = api.CodeExec
 		}
+	case code == api.CodeExecMissing:
+		r.Error = api.Errorf(code, "exec %s: no such command in the node or on this machine", req.Argv[0])
+	case code == api.CodeExecDenied:
+		r.Error = api.Errorf(code, "exec %s: not executable", req.Argv[0])
 	}
 	_ = api.WriteExecReply(conn, r) // a client that is gone needs no answer
 }
@@ -60,7 +65,7 @@ func (d *Daemon) execOne(conn *net.UnixConn) {
 func (d *Daemon) exec(ctx context.Context, cancel func(), conn *net.UnixConn, req api.ExecRequest, e runtime.Exec) (int, error) {
 	n, err := d.plan.Node(req.Node)
 	if err != nil {
-		return api.CodeExec, api.Errorf(api.CodeNotFound, "exec: %w", err)
+		return api.CodeNotFound, api.Errorf(api.CodeNotFound, "exec: %w", err)
 	}
 	if len(e.Argv) == 0 {
 		return api.CodeExec, api.Errorf(api.CodeUsage, "exec: no command")

@@ -20,8 +20,9 @@ import (
 type run struct {
 	spec  workload.Spec
 	t0    vt.Time
-	ranks []int  // node of every rank
-	base  uint64 // results that the nodes had reported before
+	ranks []int    // node of every rank
+	base  uint64   // results that the nodes had reported before
+	rx    []uint64 // payload bytes that each rank's node had received before
 
 	mu      sync.Mutex
 	results map[int]workload.RankResult
@@ -204,6 +205,9 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	d.runMu.Unlock()
 	before = d.counters()
 	r.base = d.reported(r)
+	for _, id := range r.ranks {
+		r.rx = append(r.rx, d.nodes[id].page.FEP[fep.DataRxBytes].Load())
+	}
 	wctx, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
 	err = d.each(wctx, func(n *node) *ctl.Message {
@@ -283,10 +287,12 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 
 func (d *Daemon) progress(r *run, hi vt.Time) *api.RunProgressInfo {
 	p := &api.RunProgressInfo{SizeBytes: r.spec.Size, VirtualNs: max(0, int64(hi-r.t0))}
-	for _, id := range r.ranks {
-		p.DoneBytes += d.nodes[id].page.Done.Load()
+	for i, id := range r.ranks {
+		// The bytes that arrived show a message that is long under way; what a rank counts, only whole ones.
+		p.DoneBytes += int64(d.nodes[id].page.FEP[fep.DataRxBytes].Load() - r.rx[i])
 		p.TotalBytes += d.nodes[id].page.Total.Load()
 	}
+	p.DoneBytes = min(p.DoneBytes, p.TotalBytes)
 	if p.TotalBytes > 0 {
 		p.Iteration = min(r.spec.Iters, 1+int(int64(r.spec.Iters)*p.DoneBytes/p.TotalBytes))
 	}

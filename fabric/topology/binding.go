@@ -29,7 +29,7 @@ type binding interface {
 // text is a string of a given form.
 type text struct {
 	to      *string
-	form    *regexp.Regexp // nil: any
+	form    *pattern // nil: any
 	why     string
 	example string
 }

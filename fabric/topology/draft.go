@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,8 +101,8 @@ func newDraft(s *Spec) *draft {
 }
 
 var (
-	labName  = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
-	nodeName = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
+	labName  = lazily(`^[a-z0-9][a-z0-9-]{0,30}$`)
+	nodeName = lazily(`^[a-z][a-z0-9]{0,31}$`)
 )
 
 func isGlob(name string) bool { return strings.ContainsAny(name, "*?[") }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 
 // generator turns the numbers in a name into the fabric section of a file.
 type generator struct {
-	form   *regexp.Regexp
+	form   *pattern
 	usage  string // for listings
 	doc    string
 	fabric string // with a %s for each number
@@ -21,12 +20,12 @@ type generator struct {
 }
 
 var generators = []generator{
-	{regexp.MustCompile(`^fat-tree-(0|[1-9][0-9]{0,5})x(0|[1-9][0-9]{0,5})(?:x(0|[1-9][0-9]{0,5}))?$`), "fat-tree-<spines>x<leaves>[x<hosts per leaf>]", "every leaf joined to every spine, 2 end points a leaf unless said",
+	{lazily(`^fat-tree-(0|[1-9][0-9]{0,5})x(0|[1-9][0-9]{0,5})(?:x(0|[1-9][0-9]{0,5}))?$`), "fat-tree-<spines>x<leaves>[x<hosts per leaf>]", "every leaf joined to every spine, 2 end points a leaf unless said",
 		"{kind: leaf-spine, spines: %s, leaves: %s, hostsPerLeaf: %s}", strconv.Itoa(defaultHostsPerLeaf)},
-	{regexp.MustCompile(`^fat-tree-k(0|[1-9][0-9]{0,5})$`), "fat-tree-k<k>", "three tiers of k-port switches, k³/4 end points", "{kind: fat-tree, k: %s}", ""},
-	{regexp.MustCompile(`^dumbbell-(0|[1-9][0-9]{0,5})$`), "dumbbell-<n>", "two leaves, n end points at each", "{kind: dumbbell, hosts: %s}", ""},
-	{regexp.MustCompile(`^star-(0|[1-9][0-9]{0,5})$`), "star-<n>", "n end points on one leaf", "{kind: star, hosts: %s}", ""},
-	{regexp.MustCompile(`^pair$`), "pair", "two end points on one wire", "{kind: pair}", ""},
+	{lazily(`^fat-tree-k(0|[1-9][0-9]{0,5})$`), "fat-tree-k<k>", "three tiers of k-port switches, k³/4 end points", "{kind: fat-tree, k: %s}", ""},
+	{lazily(`^dumbbell-(0|[1-9][0-9]{0,5})$`), "dumbbell-<n>", "two leaves, n end points at each", "{kind: dumbbell, hosts: %s}", ""},
+	{lazily(`^star-(0|[1-9][0-9]{0,5})$`), "star-<n>", "n end points on one leaf", "{kind: star, hosts: %s}", ""},
+	{lazily(`^pair$`), "pair", "two end points on one wire", "{kind: pair}", ""},
 }
 
 // Generated describes a family of names that Generate understands.

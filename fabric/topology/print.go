@@ -3,7 +3,6 @@ package topology
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -88,8 +87,8 @@ func inline(v any) string {
 }
 
 var (
-	plainForm = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9._/-]*(:[A-Za-z0-9.]+)?|[0-9]+(\.[0-9]+)?(%|[A-Za-z]{1,4})|[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2})$`)
-	notPlain  = regexp.MustCompile(`^(?i:true|false|null|yes|no|on|off|y|n|[0-9]+e)$`)
+	plainForm = lazily(`^([A-Za-z][A-Za-z0-9._/-]*(:[A-Za-z0-9.]+)?|[0-9]+(\.[0-9]+)?(%|[A-Za-z]{1,4})|[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2})$`)
+	notPlain  = lazily(`^(?i:true|false|null|yes|no|on|off|y|n|[0-9]+e)$`)
 )
 
 // scalar quotes a string wherever YAML might read it as something else.

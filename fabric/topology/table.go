@@ -1,16 +1,15 @@
 package topology
 
 import (
-	"regexp"
 	"time"
 )
 
 // The keys of a topology file, object by object.
 
 var (
-	imageForm    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,254}$`)
-	endpointForm = regexp.MustCompile(`^[a-z*?\[][a-z0-9*?\[\]^-]{0,63}(:eth[0-9]{1,3})?$`)
-	nodeForm     = regexp.MustCompile(`^[a-z*?\[][a-z0-9*?\[\]^-]{0,63}$`)
+	imageForm    = lazily(`^[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,254}$`)
+	endpointForm = lazily(`^[a-z*?\[][a-z0-9*?\[\]^-]{0,63}(:eth[0-9]{1,3})?$`)
+	nodeForm     = lazily(`^[a-z*?\[][a-z0-9*?\[\]^-]{0,63}$`)
 )
 
 func (s *Spec) fields() []field {

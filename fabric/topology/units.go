@@ -2,7 +2,6 @@ package topology
 
 import (
 	"math/big"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -39,7 +38,7 @@ var (
 	percents  = measure{noun: "a percentage", example: "25%", units: []unit{{"%", 10_000}}} // in millionths
 )
 
-var quantityForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(.*)$`)
+var quantityForm = lazily(`^([0-9]+(?:\.[0-9]+)?)(.*)$`)
 
 // pattern is the regular expression of the quantity, without anchors.
 func (m measure) pattern() string {

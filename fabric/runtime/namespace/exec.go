@@ -57,14 +57,18 @@ func Exec(ctx context.Context, e runtime.Exec, same func() bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	select {
-	case <-p.Done():
-	case <-ctx.Done():
-		p.KillGroup(syscall.SIGKILL)
-		<-p.Done()
-		return p.ExitCode(), ctx.Err()
+	for {
+		select {
+		case <-p.Done():
+			return p.ExitCode(), nil
+		case sig := <-e.Signals:
+			p.KillGroup(sig)
+		case <-ctx.Done():
+			p.KillGroup(syscall.SIGKILL)
+			<-p.Done()
+			return p.ExitCode(), ctx.Err()
+		}
 	}
-	return p.ExitCode(), nil
 }
 
 // start starts the command in a session of its own, from whatever namespaces the thread is in.
