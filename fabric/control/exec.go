@@ -48,16 +48,11 @@ func (d *Daemon) execOne(conn *net.UnixConn) {
 	defer cancel()
 	code, err := d.exec(ctx, cancel, conn, req, runtime.Exec{Argv: req.Argv, Env: req.Env, Files: files, TTY: req.TTY})
 	r := api.ExecReply{Code: code}
-	switch {
-	case err != nil:
+	if err != nil {
 		r.Error = api.AsError(err)
 		if r.Code == 0 {
 			r.Code = api.CodeExec
 		}
-	case code == api.CodeExecMissing:
-		r.Error = api.Errorf(code, "exec %s: no such command in the node or on this machine", req.Argv[0])
-	case code == api.CodeExecDenied:
-		r.Error = api.Errorf(code, "exec %s: not executable", req.Argv[0])
 	}
 	_ = api.WriteExecReply(conn, r) // a client that is gone needs no answer
 }

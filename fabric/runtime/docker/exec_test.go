@@ -37,7 +37,7 @@ func TestExec(t *testing.T) {
 		{name: "inside, signal", argv: []string{"/uetlab", "kill"}, code: 128 + 15},
 		{name: "host, namespaces", argv: []string{"sh", "-c", "hostname; ls /sys/class/net; exit 9"}, code: 9, stdout: "host0\n"},
 		{name: "host, streams", argv: []string{"cat"}, in: "to and fro", stdout: "to and fro"},
-		{name: "nowhere", argv: []string{"no-such-command-anywhere"}, code: 127},
+		{name: "nowhere", argv: []string{"no-such-command-anywhere"}, code: 127, stderr: "uetlab: exec no-such-command-anywhere: no such command, in the node or on this machine\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := execute(t, r, handles[0], c.argv, c.env, c.in)

@@ -37,6 +37,7 @@ func Exec(ctx context.Context, e runtime.Exec, same func() bool) (int, error) {
 	}
 	path, inNode, code := lookup(e)
 	if code != 0 {
+		complain(e, code)
 		return code, nil
 	}
 	flags := unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
@@ -52,6 +53,7 @@ func Exec(ctx context.Context, e runtime.Exec, same func() bool) (int, error) {
 		return err
 	})
 	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
+		complain(e, ExitNotExecutable)
 		return ExitNotExecutable, nil
 	}
 	if err != nil {
@@ -69,6 +71,18 @@ func Exec(ctx context.Context, e runtime.Exec, same func() bool) (int, error) {
 			return p.ExitCode(), ctx.Err()
 		}
 	}
+}
+
+// complain says on the command's standard error, as a shell would, why it could not be run.
+func complain(e runtime.Exec, code int) {
+	if e.Files[2] == nil {
+		return
+	}
+	why := "no such command, in the node or on this machine"
+	if code == ExitNotExecutable {
+		why = "cannot be executed"
+	}
+	fmt.Fprintf(e.Files[2], "uetlab: exec %s: %s\n", e.Argv[0], why)
 }
 
 // start starts the command in a session of its own, from whatever namespaces the thread is in.
