@@ -6,6 +6,7 @@ package nodecore
 import (
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
@@ -77,6 +78,9 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window}
 	if p.FEP != nil {
 		fc.LB = p.FEP.LB
+	}
+	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real)
+		fc.RTOInit, fc.NackRetxTime, fc.ClearTime, fc.MaxAckDelay = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
 	}
 	n.FEP = fep.New(n.Node, fc)
 	return nil

@@ -65,6 +65,7 @@ type loop struct {
 	orphan    int64                      // wall time of the next look for one; 0 = the daemon is there
 	beat      uint64                     // the daemon's heartbeat …
 	beatWall  int64                      // … and when it last moved
+	ringDrops uint64                     // frames that found the ring full, as far as counted
 	owner     uint64                     // number of the daemon that we are connected to
 	lonely    bool                       // the heartbeat is missing
 	turns     uint                       // of the loop, to look at the clock only now and then
@@ -238,6 +239,9 @@ func (l *loop) agreed() bool {
 func (l *loop) realtime() bool {
 	now := l.seg.Virt0 + vt.Time(l.wall.Now()-l.seg.Wall0)
 	l.drain(now)
+	if l.turns%256 == 0 {
+		l.overflows()
+	}
 	if l.node.Next() > now && !l.busy {
 		return false
 	}
@@ -386,7 +390,7 @@ func (l *loop) wait() error {
 	}
 	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
 	switch {
-	case l.seg.Flags&clock.Real != 0 && l.idle > yields/8:
+	case l.seg.Flags&clock.Real != 0 && l.idle > 2:
 		return l.block(l.untilNext())
 	case resting && l.idle > 2:
 		return l.block(-1)
@@ -409,6 +413,15 @@ func (l *loop) untilNext() time.Duration {
 	return max(0, next.Sub(now))
 }
 
+// overflows counts what the kernel could not place in the ring. It does not say for which port, so the first has them all.
+func (l *loop) overflows() (any bool) {
+	n := l.sock.Drops()
+	l.node.Ports[0].C[link.DropRing] += n - l.ringDrops
+	any = n != l.ringDrops
+	l.ringDrops = n
+	return any
+}
+
 // missing looks for frames that a neighbour has written and that never came: the kernel dropped them. The count is
 // forgiven so that the lab goes on, and the run is marked.
 func (l *loop) missing() {
@@ -416,7 +429,7 @@ func (l *loop) missing() {
 		return
 	}
 	l.idle = yields
-	lost := l.sock.Drops() > 0
+	lost := l.sock.Drops() > l.ringDrops
 	for i := range l.ports {
 		p := &l.ports[i]
 		if p.lab && p.taken < p.need && !l.clk.Dead(p.peerID) {

@@ -30,8 +30,10 @@ import (
 )
 
 const (
-	ringSlots = 512
-	redial    = 200 * time.Millisecond
+	// ringSlots holds what all neighbours can send within a lookahead. At the wall's pace nobody waits for a slow node.
+	ringSlots     = 512
+	ringSlotsReal = 2048
+	redial        = 200 * time.Millisecond
 
 	carrierWait = 10 * time.Second
 )
@@ -208,7 +210,11 @@ func (p *proc) start() error {
 			return err
 		}
 	}
-	sock, err := pktio.Open(names, maxMTU+18+24, ringSlots)
+	slots := ringSlots
+	if p.cfg.Real {
+		slots = ringSlotsReal
+	}
+	sock, err := pktio.Open(names, maxMTU+18+24, slots)
 	if err != nil {
 		return err
 	}
