@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"encoding/binary"
+	le "encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -28,11 +28,11 @@ func packets(path string) int {
 			break
 		}
 		const packetBlock = 6
-		if binary.LittleEndian.Uint32(head[:]) == packetBlock {
+		if le.LittleEndian.Uint32(head[:]) == packetBlock {
 			n++
 		}
 		blocks++
-		if _, err := f.Seek(int64(binary.LittleEndian.Uint32(head[4:]))-8, io.SeekCurrent); err != nil {
+		if _, err := f.Seek(int64(le.LittleEndian.Uint32(head[4:]))-8, io.SeekCurrent); err != nil {
 			break
 		}
 	}
@@ -179,7 +179,7 @@ var uetLine = regexp.MustCompile(`host[0-9]|10\.0\.[0-9]+\.[0-9]+`)
 // TestCaptureAsText has N packets printed, with what UET says in them, and ends by itself.
 func TestCaptureAsText(t *testing.T) {
 	l := sharedLab(t)
-	const n = 12
+	const n = 40
 	p := l.start(t, "tcpdump", "host0-leaf0", "-c", strconv.Itoa(n))
 	for !p.ended() { // there is no telling from outside when text begins; a run more does no harm
 		l.run(t, "sendrecv", "--size", "64KiB")
