@@ -20,6 +20,9 @@ import (
 
 const (
 	jobID = 1 // of every run
+	// realWindow is what is in flight per PDC with --time real: a BDP of the modelled rate would queue for longer than the
+	// retransmission timeout on a machine that forwards at a hundredth of it.
+	realWindow = 64 << 10
 	// ethAndTag is what a frame has around an IP packet: Ethernet header and one VLAN tag.
 	ethAndTag = 18
 )
@@ -79,7 +82,8 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 	if p.FEP != nil {
 		fc.LB = p.FEP.LB
 	}
-	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real)
+	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
+		fc.Window = min(cfg.Window, realWindow)
 		fc.RTOInit, fc.NackRetxTime, fc.ClearTime, fc.MaxAckDelay = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
 	}
 	n.FEP = fep.New(n.Node, fc)
