@@ -69,7 +69,7 @@ type Change struct {
 	Port   int          `json:"port"`
 	Impair *link.Impair `json:"impair,omitempty"` // the port's sending side
 	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
-	Routes []RouteGroup `json:"routes,omitempty"` // replaces all routes of a switch
+	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
 }
 
 // RouteGroup is a set of prefixes that share their ports.

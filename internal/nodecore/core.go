@@ -69,7 +69,12 @@ func (n *Node) makeSwitch(cfg *ctl.Config) error {
 		return fmt.Errorf("node %s: %w", p.Name, err)
 	}
 	n.Attach(n.Switch)
-	return n.setRoutes(cfg.Routes)
+	routes, err := n.routes(cfg.Routes)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", p.Name, err)
+	}
+	n.Switch.SetRoutes(routes)
+	return nil
 }
 
 func (n *Node) makeFEP(cfg *ctl.Config) error {
@@ -90,30 +95,40 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 	return nil
 }
 
-func (n *Node) setRoutes(groups []ctl.RouteGroup) error {
+// routes reads routes as messages have them.
+func (n *Node) routes(groups []ctl.RouteGroup) ([]switchd.Route, error) {
 	routes := make([]switchd.Route, len(groups))
 	for i, g := range groups {
+		for _, port := range g.Ports {
+			if port < 0 || port >= len(n.Ports) {
+				return nil, fmt.Errorf("route: no port %d", port)
+			}
+		}
 		routes[i].Ports = g.Ports
 		for _, s := range g.Prefixes {
 			p, err := netip.ParsePrefix(s)
 			if err != nil {
-				return fmt.Errorf("route: %w", err)
+				return nil, fmt.Errorf("route: %w", err)
 			}
 			routes[i].Prefixes = append(routes[i].Prefixes, p)
 		}
 	}
-	n.Switch.SetRoutes(routes)
-	return nil
+	return routes, nil
 }
 
 // Change schedules a change; it must lie ahead of the node's horizon.
 func (n *Node) Change(c ctl.Change) error {
-	if c.Routes != nil && n.Switch == nil || c.Port >= len(n.Ports) {
+	isRoutes := c.Routes != nil
+	if isRoutes && n.Switch == nil || !isRoutes && (c.Port < 0 || c.Port >= len(n.Ports)) {
 		return fmt.Errorf("change at %v: not one for this node", c.At)
 	}
+	routes, err := n.routes(c.Routes)
+	if err != nil {
+		return fmt.Errorf("change at %v: %w", c.At, err)
+	}
 	n.Node.Change(c.At, func(now vt.Time) {
-		if c.Routes != nil {
-			_ = n.setRoutes(c.Routes) // prefixes come from the plan
+		if isRoutes {
+			n.Switch.SetRoutes(routes)
 			return
 		}
 		p := n.Ports[c.Port]
@@ -209,9 +224,9 @@ func Peers(plan *topology.Plan, id int) []ctl.PortPeer {
 	return peers
 }
 
-// Groups joins routes that share their ports.
+// Groups joins routes that share their ports. It never gives nil, which in a ctl.Change says that the routes stay.
 func Groups(routes []topology.Route) []ctl.RouteGroup {
-	var out []ctl.RouteGroup
+	out := []ctl.RouteGroup{}
 	index := map[string]int{}
 	for _, r := range routes {
 		key := fmt.Sprint(r.Ports)
