@@ -57,7 +57,7 @@ test: test-unit test-race test-embedded test-docker ## all tests: unit, race, re
 .PHONY: test-unit
 test-unit: ## unit, property and simulator tests
 	$(call stage,unit tests)
-	@$(GO) test $$($(GO) list ./... | grep -vE '/uetlab/($(LABS))$$')
+	@packages=$$($(GO) list ./... | grep -vE '/uetlab/($(LABS))$$'); $(GO) test $$packages
 
 .PHONY: test-race
 test-race: ## the packages that use goroutines, under the race detector
@@ -100,7 +100,8 @@ bench: ## all benchmarks with allocations; BENCH=regexp picks
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-	  for target in $$($(GO) test -list '^Fuzz' "$$dir" | grep '^Fuzz'); do \
+	  targets=$$($(GO) test -list '^Fuzz' "$$dir" | awk '/^Fuzz/'); \
+	  for target in $$targets; do \
 	    printf '\n== fuzz %s %s\n' "$$dir" "$$target"; \
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$dir"; \
 	  done; \
