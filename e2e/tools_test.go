@@ -187,7 +187,7 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
-	if families["uetlab_port_tx_frames_total"].GetType() != dto.MetricType_COUNTER || families["uetlab_port_queue_bytes"].GetType() != dto.MetricType_GAUGE {
+	if families["uetlab_port_tx_frames_total"].GetType() != dto.MetricType_COUNTER || families["uetlab_queue_bytes"].GetType() != dto.MetricType_GAUGE {
 		t.Error("frames sent are no counter, or bytes in the queue no gauge")
 	}
 }

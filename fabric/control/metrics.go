@@ -1,10 +1,15 @@
 package control
 
 import (
+	"context"
 	"os"
+	"strconv"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/clock"
@@ -30,12 +35,23 @@ var (
 	descPort [link.NumCounters]*prometheus.Desc
 	descFEP  [fep.NumCounters]*prometheus.Desc
 	descPDCs = prometheus.NewDesc("uetlab_fep_pdcs_open", "PDCs that are open at an end point.", nodeLabels, nil)
+
+	pdcLabels    = []string{"lab", "node", "pdc", "peer", "role"}
+	descInflight = prometheus.NewDesc("uetlab_pdc_inflight_bytes", "Nominal bytes of the PDC that are not acknowledged.", pdcLabels, nil)
+	descWindow   = prometheus.NewDesc("uetlab_pdc_window_bytes", "Congestion window of the PDC.", pdcLabels, nil)
+	descRetx     = prometheus.NewDesc("uetlab_pdc_retx_total", "Packets of the PDC that were sent again.", pdcLabels, nil)
 )
+
+// queueLabel tells the queues of a port apart; a port has one for now.
+const queueLabel = "0"
 
 func init() {
 	for c := range link.NumCounters {
-		if !c.IsDrop() {
-			descPort[c] = prometheus.NewDesc("uetlab_port_"+c.String()+suffix(c.IsGauge()), "Port counter "+c.String()+".", portLabels, nil)
+		switch {
+		case c.IsGauge(): // of the egress queue
+			descPort[c] = prometheus.NewDesc("uetlab_"+c.String(), "Egress "+c.String()+".", append(append([]string(nil), portLabels...), "queue"), nil)
+		case !c.IsDrop():
+			descPort[c] = prometheus.NewDesc("uetlab_port_"+c.String()+"_total", "Port counter "+c.String()+".", portLabels, nil)
 		}
 	}
 	for c := range fep.NumCounters {
@@ -89,6 +105,34 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			put(descPDCs, prometheus.GaugeValue, float64(int64(open)), l.Name, n.name)
 		}
 	}
+	c.pdcs(put, l.Name)
+}
+
+// pdcs asks all end points at once for their PDCs; one that does not answer is left out.
+func (c collector) pdcs(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	lists := make([][]api.PDCStats, len(c.d.nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.d.nodes {
+		if c.d.plan.Nodes[i].Kind != topology.KindFEP || n.isDead() {
+			continue
+		}
+		wg.Go(func() { lists[i], _ = c.d.pdcs(ctx, n) })
+	}
+	wg.Wait()
+	for i, list := range lists {
+		for _, p := range list {
+			role := "target"
+			if p.Counters["initiator"] == 1 {
+				role = "initiator"
+			}
+			labels := []string{lab, c.d.nodes[i].name, strconv.FormatUint(uint64(p.ID), 10), p.Peer, role}
+			put(descInflight, prometheus.GaugeValue, float64(p.Counters["inflight_bytes"]), labels...)
+			put(descWindow, prometheus.GaugeValue, float64(p.Counters["window_bytes"]), labels...)
+			put(descRetx, prometheus.CounterValue, float64(p.Counters["retx"]), labels...)
+		}
+	}
 }
 
 func (c collector) port(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string, page *clock.NodePage, p *topology.Node, q int) {
@@ -99,6 +143,10 @@ func (c collector) port(put func(*prometheus.Desc, prometheus.ValueType, float64
 			put(descDrops, prometheus.CounterValue, v, lab, p.Name, name, ln, k.String()[len("drop_"):])
 			continue
 		}
-		put(descPort[k], kind(k.IsGauge()), v, lab, p.Name, name, ln)
+		if k.IsGauge() {
+			put(descPort[k], prometheus.GaugeValue, v, lab, p.Name, name, ln, queueLabel)
+			continue
+		}
+		put(descPort[k], prometheus.CounterValue, v, lab, p.Name, name, ln)
 	}
 }
