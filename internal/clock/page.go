@@ -49,8 +49,13 @@ const (
 	FaultLate       // a frame came after its time
 )
 
+var faultNames = [...]string{"none", "receive ring overflowed", "kernel refused a frame", "frames lost between nodes", "late frame"}
+
 func (f Fault) String() string {
-	return [...]string{"none", "receive ring overflowed", "kernel refused a frame", "frames lost between nodes", "late frame"}[f]
+	if f >= Fault(len(faultNames)) {
+		return fmt.Sprintf("fault %d", uint64(f))
+	}
+	return faultNames[f]
 }
 
 // NodePage is a node's page in shared memory. Only the node writes it.
@@ -86,6 +91,20 @@ type Segment struct {
 	Virt0 vt.Time
 }
 
+// segment is a Segment in shared memory. Its words are atomic, so that no machine moves them past the index.
+type segment [7]atomic.Uint64
+
+func (w *segment) store(s *Segment) {
+	for i, v := range [...]uint64{s.Seq, uint64(s.Limit), uint64(s.Jump), s.Flags, s.K, uint64(s.Wall0), uint64(s.Virt0)} {
+		w[i].Store(v)
+	}
+}
+
+func (w *segment) load() Segment {
+	return Segment{Seq: w[0].Load(), Limit: vt.Time(w[1].Load()), Jump: vt.Time(w[2].Load()), Flags: w[3].Load(), K: w[4].Load(),
+		Wall0: int64(w[5].Load()), Virt0: vt.Time(w[6].Load())}
+}
+
 // Reset empties the page of a node that joins at virtual time now.
 func (n *NodePage) Reset(now vt.Time) {
 	for i := range n.Sent {
@@ -107,7 +126,7 @@ const (
 type ClockPage struct {
 	magic uint64
 	index atomic.Uint64
-	seg   [2]Segment
+	seg   [2]segment
 	Beat  atomic.Uint64           // counts up while the daemon lives, a few times a second
 	Owner atomic.Uint64           // counts the daemons that the lab has had
 	Bell  [MaxNodes]atomic.Uint32 // rung when a control message waits for the node
@@ -117,7 +136,7 @@ type ClockPage struct {
 // Read returns the newest segment; ok is false when the daemon changed it twice meanwhile (the caller keeps the old one).
 func (c *ClockPage) Read() (s Segment, ok bool) {
 	i := c.index.Load()
-	s = c.seg[i&1]
+	s = c.seg[i&1].load()
 	return s, c.index.Load() == i
 }
 
@@ -125,7 +144,7 @@ func (c *ClockPage) Read() (s Segment, ok bool) {
 func (c *ClockPage) Write(s Segment) uint64 {
 	i := c.index.Load() + 1
 	s.Seq = i
-	c.seg[i&1] = s
+	c.seg[i&1].store(&s)
 	c.index.Store(i)
 	return i
 }
