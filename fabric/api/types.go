@@ -51,7 +51,7 @@ type NodeStatus struct {
 	Addr6     string            `json:"addr6"`
 	Ports     int               `json:"ports"`
 	HorizonNs int64             `json:"horizonNs"`       // all events up to here are handled
-	NextNs    int64             `json:"nextNs"`          // the node's next event
+	NextNs    int64             `json:"nextNs"`          // the node's next event; -1 = none
 	Ranks     []int             `json:"ranks,omitempty"` // of the workload that runs, those on this node
 	Counters  map[string]uint64 `json:"counters,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/vt"
 )
 
 func (d *Daemon) lab() api.Lab {
@@ -60,6 +61,9 @@ func (d *Daemon) nodeStatus() []api.NodeStatus {
 		p := &d.plan.Nodes[i]
 		s := api.NodeStatus{Name: n.name, ID: i, Kind: string(p.Kind), Tier: p.Tier, State: api.NodeUp, Addr4: p.Addr4.String(), Addr6: p.Addr6.String(),
 			Ports: len(p.Ports), HorizonNs: n.page.Horizon.Load(), NextNs: n.page.Next.Load()}
+		if vt.Time(s.NextNs) == vt.Never {
+			s.NextNs = -1
+		}
 		if n.isDead() {
 			s.State = api.NodeDead
 		}
