@@ -145,6 +145,9 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	if err != nil {
 		return err
 	}
+	if len(b) > maxMessage { // the other end would end the connection
+		return fmt.Errorf("message of %d bytes is larger than the %d that a node takes: %w", len(b), maxMessage, unix.EMSGSIZE)
+	}
 	var oob []byte
 	if len(files) > 0 {
 		fds := make([]int, len(files))
