@@ -355,7 +355,8 @@ func (l *loop) run() error {
 				return err
 			}
 		}
-		if s, ok := l.clk.Read(); ok && s.Seq != l.seg.Seq {
+		s, read := l.clk.Read()
+		if read && s.Seq != l.seg.Seq {
 			l.seg = s
 			l.page.Ack.Store(s.Seq)
 		}
@@ -370,7 +371,7 @@ func (l *loop) run() error {
 		} else {
 			progress = l.agreed()
 		}
-		if progress {
+		if progress || !read { // who sleeps on an old segment has used up the message that was to wake it for the new one
 			l.idle = 0
 			continue
 		}
