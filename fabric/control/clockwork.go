@@ -49,6 +49,8 @@ func (d *Daemon) write(c *clockwork) uint64 {
 	if c.k > 0 && c.run { // at rest nobody watches, and an idle wait of seconds would take days
 		c.seg.K = uint64(c.k * 1000)
 	}
+	// A leap ends at the limit: what is scheduled while time is held there may lie before the leap's old end.
+	c.seg.Jump = min(c.seg.Jump, c.seg.Limit)
 	c.seg.Seq = d.clk.Write(c.seg)
 	return c.seg.Seq
 }
