@@ -20,9 +20,10 @@ import (
 type run struct {
 	spec  workload.Spec
 	t0    vt.Time
-	ranks []int    // node of every rank
-	base  uint64   // results that the nodes had reported before
-	rx    []uint64 // payload bytes that each rank's node had received before
+	began time.Time // wall
+	ranks []int     // node of every rank
+	base  uint64    // results that the nodes had reported before
+	rx    []uint64  // payload bytes that each rank's node had received before
 
 	mu      sync.Mutex
 	results map[int]workload.RankResult
@@ -148,9 +149,8 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
 	err = d.follow(ctx, r, emit)
-	wall := time.Since(began).Seconds()
+	wall := time.Since(r.began).Seconds()
 	if err != nil {
 		d.abort(r)
 		return nil, err
@@ -229,6 +229,7 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 		return before, err
 	}
 	c.run = true
+	r.began = time.Now() // before time goes on: afterwards this process may have to wait for its turn
 	d.release(c, held)
 	return before, nil
 }
