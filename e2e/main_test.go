@@ -89,7 +89,8 @@ func testMain(m *testing.M) (code int) {
 func helper(what string) int {
 	switch what {
 	case "spin": // a CPU hog, until it is killed
-		for {
+		for n := 0; ; n++ {
+			_ = n
 		}
 	case "wait": // a process that only exists, until its input ends
 		_, _ = os.Stdin.Read(make([]byte, 1))
