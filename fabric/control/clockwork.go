@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/vt"
 )
@@ -255,6 +256,9 @@ func (d *Daemon) restLoop(ctx context.Context) {
 				wait = min(wait, next.Sub(now)+time.Millisecond)
 			}
 		}
+		if !c.run && !c.paused {
+			d.cutCarriers(ctx)
+		}
 		c.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -280,17 +284,22 @@ func (d *Daemon) heartbeat(ctx context.Context) {
 
 // inFlight says whether a frame is between two nodes.
 func (d *Daemon) inFlight() bool {
-	for _, l := range d.plan.Links {
-		a, b := d.nodes[l.A.Node], d.nodes[l.B.Node]
-		if !d.takesPart(a.id) || !d.takesPart(b.id) || d.clk.Dead(a.id) || d.clk.Dead(b.id) {
-			continue
-		}
-		if a.page.Sent[l.A.Port].Load() != b.page.Taken[l.B.Port].Load() ||
-			b.page.Sent[l.B.Port].Load() != a.page.Taken[l.A.Port].Load() {
+	for i := range d.plan.Links {
+		if d.frameOn(&d.plan.Links[i]) {
 			return true
 		}
 	}
 	return false
+}
+
+// frameOn says whether a frame is on a link whose ends both live.
+func (d *Daemon) frameOn(l *topology.Link) bool {
+	a, b := d.nodes[l.A.Node], d.nodes[l.B.Node]
+	if !d.takesPart(a.id) || !d.takesPart(b.id) || d.clk.Dead(a.id) || d.clk.Dead(b.id) {
+		return false
+	}
+	return a.page.Sent[l.A.Port].Load() != b.page.Taken[l.B.Port].Load() ||
+		b.page.Sent[l.B.Port].Load() != a.page.Taken[l.A.Port].Load()
 }
 
 // clockOp changes how time passes.

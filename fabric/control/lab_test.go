@@ -89,18 +89,25 @@ func newLab(t testing.TB, topo, time string) *lab {
 	return l
 }
 
+// pairOf makes the two ends of a node's connection.
+func pairOf(t testing.TB) (daemon, node *ctl.Conn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctl.NewConn(fds[0]), ctl.NewConn(fds[1])
+}
+
 // connect gives every node a far end.
 func (l *lab) connect() {
 	l.t.Helper()
 	for i, n := range l.nodes {
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		f := &fake{conn: ctl.NewConn(fds[1])}
+		near, far := pairOf(l.t)
+		f := &fake{conn: far}
 		l.fakes = append(l.fakes, f)
 		served := make(chan struct{})
-		go func() { defer close(served); l.serveNode(ctl.NewConn(fds[0])) }() // ends with the far end
+		go func() { defer close(served); l.serveNode(near) }() // ends with the far end
 		null, err := os.Open(os.DevNull)
 		if err != nil {
 			l.t.Fatal(err)

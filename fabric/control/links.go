@@ -17,7 +17,12 @@ import (
 type linkState struct {
 	AB link.Impair `json:"ab"`
 	BA link.Impair `json:"ba"`
+
+	Since     vt.Time `json:"sinceNs"`             // when that change takes effect
+	NoCarrier bool    `json:"noCarrier,omitempty"` // the veth pair has been taken down
 }
+
+func (s *linkState) healthy() bool { return s.AB == link.Impair{} && s.BA == link.Impair{} }
 
 func (s *linkState) down() bool { return s.AB.Down || s.BA.Down }
 
@@ -102,6 +107,7 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 		}
 		held = at
 		d.rest(c)
+		d.cutCarriers(ctx)
 	}
 	d.poke()
 	return res, nil
@@ -203,6 +209,13 @@ func (d *Daemon) schedule(ctx context.Context, id int, ch api.LinkChange, at vt.
 	}
 	dir(l.A, l.B, &s.AB)
 	dir(l.B, l.A, &s.BA)
+	if s.NoCarrier && !(s.AB.Down && s.BA.Down) {
+		if err := d.restoreCarrier(ctx, id); err != nil {
+			return 0, err
+		}
+		s.NoCarrier = false
+	}
+	s.Since = at
 	if err := d.each(ctx, func(n *node) *ctl.Message {
 		if len(per[n.id]) == 0 || !d.takesPart(n.id) {
 			return nil

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -90,8 +91,10 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 	if err := ask(n, ctl.Message{Op: "start"}); err != nil {
 		return err
 	}
-	var peers []*node
-	for _, q := range d.plan.Nodes[n.id].Ports {
+	up := func(n *node, port int) error {
+		return ask(n, ctl.Message{Op: "carrier", Port: port, Up: true})
+	}
+	for i, q := range d.plan.Nodes[n.id].Ports {
 		p := d.nodes[q.Peer]
 		if p.isDead() {
 			continue
@@ -99,12 +102,10 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		if err := ask(p, ctl.Message{Op: "rewire", Port: q.PeerIdx}); err != nil {
 			return err
 		}
-		peers = append(peers, p)
-	}
-	for _, p := range append(peers, n) {
-		if err := ask(p, ctl.Message{Op: "carrier"}); err != nil {
+		if err := errors.Join(up(p, q.PeerIdx), up(n, i)); err != nil {
 			return err
 		}
+		d.links[q.Link].NoCarrier = false
 	}
 	n.mu.Lock()
 	n.dead = false

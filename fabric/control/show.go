@@ -113,7 +113,7 @@ func (d *Daemon) linkStatus() []api.LinkStatus {
 		switch {
 		case states[i].down():
 			s.State = api.LinkDown
-		case states[i] != (linkState{}):
+		case !states[i].healthy():
 			s.State = api.LinkImpaired
 		}
 		out = append(out, s)

@@ -89,7 +89,7 @@ func (p *proc) host() error {
 		case "wake":
 			continue
 		case "carrier":
-			err = p.carrier()
+			err = p.carrier(&m)
 		case "capture":
 			var f *os.File
 			if f, err = p.captureSocket(m.Port); err == nil {

@@ -263,7 +263,9 @@ func (p *proc) message(m *ctl.Message) error {
 			p.loop.show()
 		}
 	case "carrier":
-		err = p.carrier()
+		err = p.carrier(m)
+	case "port":
+		err = p.setPort(m.Port, m.Up)
 	case "capture":
 		var f *os.File
 		if f, err = p.captureSocket(m.Port); err == nil {
@@ -299,9 +301,16 @@ func (p *proc) rewire(i int) error {
 }
 
 // carrier waits until all ports are up at both ends: before that the kernel drops what is sent.
-func (p *proc) carrier() error {
+func (p *proc) carrier(m *ctl.Message) error {
+	ports := p.cfg.Node.Ports
+	if m.Up { // only this one
+		if m.Port < 0 || m.Port >= len(ports) {
+			return fmt.Errorf("carrier: no port %d", m.Port)
+		}
+		ports = ports[m.Port : m.Port+1]
+	}
 	deadline := time.Now().Add(carrierWait)
-	for _, q := range p.cfg.Node.Ports {
+	for _, q := range ports {
 		for {
 			up, err := hostnet.Carrier(q.Name)
 			if err != nil {
@@ -317,6 +326,17 @@ func (p *proc) carrier() error {
 		}
 	}
 	return nil
+}
+
+// setPort takes a port's interface up or down, for the other end and for people to see.
+func (p *proc) setPort(i int, up bool) error {
+	if i < 0 || i >= len(p.cfg.Node.Ports) {
+		return fmt.Errorf("no port %d", i)
+	}
+	if up {
+		return hostnet.Up(p.cfg.Node.Ports[i].Name)
+	}
+	return hostnet.Down(p.cfg.Node.Ports[i].Name)
 }
 
 // captureSocket opens a packet socket on a port for the daemon to read.

@@ -77,6 +77,18 @@ func sysctl(name, value string) error {
 	return nil
 }
 
+// Down takes a link down; the other end loses its carrier.
+func Down(name string) error {
+	l, err := link(name)
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetDown(l); err != nil {
+		return fmt.Errorf("take %s down: %w", name, err)
+	}
+	return nil
+}
+
 // Up brings a link up.
 func Up(name string) error {
 	l, err := link(name)

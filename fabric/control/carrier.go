@@ -1,0 +1,68 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/ctl"
+)
+
+// The carrier of the veth pairs follows the links for people and plain hosts to see. What is sent and received follows
+// from scheduled changes alone, so the carrier goes only when a link that is down has nothing under way, and is back
+// before it comes up.
+
+// cutCarriers takes the carrier from links that are down both ways. The lab rests; callers hold time.mu.
+func (d *Daemon) cutCarriers(ctx context.Context) {
+	for id := range d.links {
+		s := &d.links[id]
+		if !s.AB.Down || !s.BA.Down || s.NoCarrier || d.busy(id) {
+			continue
+		}
+		if err := d.carrier(ctx, id, false); err != nil {
+			d.log.Warn("carrier", "link", d.plan.Links[id].Name, "err", err)
+			continue
+		}
+		s.NoCarrier = true
+	}
+}
+
+// busy says whether a link's change still lies ahead, or a frame is on it, or an end is dead.
+func (d *Daemon) busy(id int) bool {
+	l := &d.plan.Links[id]
+	for _, e := range []topology.End{l.A, l.B} {
+		n := d.nodes[e.Node]
+		if n.isDead() || d.takesPart(n.id) && !d.real() && n.page.Horizon.Load() < int64(d.links[id].Since) {
+			return true
+		}
+	}
+	return d.frameOn(l)
+}
+
+// restoreCarrier gives a link its carrier back before it comes up.
+func (d *Daemon) restoreCarrier(ctx context.Context, id int) error {
+	if err := d.carrier(ctx, id, true); err != nil {
+		return fmt.Errorf("carrier of %s: %w", d.plan.Links[id].Name, err)
+	}
+	l := &d.plan.Links[id]
+	for _, e := range []topology.End{l.A, l.B} {
+		_, files, err := d.nodes[e.Node].call(ctx, d, ctl.Message{Op: "carrier", Port: e.Port, Up: true})
+		closeAll(files)
+		if err != nil {
+			return err
+		}
+	}
+	d.links[id].NoCarrier = false
+	return nil
+}
+
+// carrier takes end A of a link down or up; the other end sees it.
+func (d *Daemon) carrier(ctx context.Context, id int, up bool) error {
+	end := d.plan.Links[id].A
+	if !d.takesPart(end.Node) {
+		end = d.plan.Links[id].B // a plain host's port keeps its addresses and routes
+	}
+	_, files, err := d.nodes[end.Node].call(ctx, d, ctl.Message{Op: "port", Port: end.Port, Up: up})
+	closeAll(files)
+	return err
+}
