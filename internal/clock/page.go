@@ -105,8 +105,10 @@ func (w *segment) load() Segment {
 		Wall0: int64(w[5].Load()), Virt0: vt.Time(w[6].Load())}
 }
 
-// Reset empties the page of a node that joins at virtual time now.
+// Reset empties the page of a node that joins at virtual time now. A node that was killed may have left it in the middle
+// of a sweep, which is over then: Seq is even again.
 func (n *NodePage) Reset(now vt.Time) {
+	n.Seq.Store((n.Seq.Load() + 1) &^ 1)
 	for i := range n.Sent {
 		n.Sent[i].Store(0)
 		n.Taken[i].Store(0)

@@ -153,6 +153,23 @@ func TestNodePageIsSeenByOthers(t *testing.T) {
 	}
 }
 
+// TestResetEndsASweep: a node that is killed in the middle of a sweep leaves its page odd. The one that takes its place
+// must not sweep with the parity turned round, or its sweeps would look like rest to the daemon.
+func TestResetEndsASweep(t *testing.T) {
+	dir, _, _ := pages(t, 1)
+	n, err := OpenNode(dir, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq, want := range map[uint64]uint64{0: 0, 7: 8, 8: 8} {
+		n.Seq.Store(seq)
+		n.Reset(5)
+		if got := n.Seq.Load(); got != want {
+			t.Errorf("reset at %d: %d, want %d", seq, got, want)
+		}
+	}
+}
+
 func TestWrongFiles(t *testing.T) {
 	if _, err := Create(t.TempDir(), MaxNodes+1); err == nil {
 		t.Error("too many nodes are taken")
