@@ -68,6 +68,9 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 		if after, err = time.ParseDuration(rel); err != nil {
 			return none, api.Errorf(api.CodeUsage, "--at (%s): %w", ch.At, err).WithHint("+50us counts from the start of the run; 1.5ms since the lab came up")
 		}
+		if after < 0 {
+			return none, api.Errorf(api.CodeUsage, "--at (%s): give a time that is not negative", ch.At)
+		}
 	}
 	if isRel && cur == nil {
 		d.armed = append(d.armed, armed{id, ch, after})

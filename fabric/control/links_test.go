@@ -218,7 +218,7 @@ func TestArmedChangesWaitForTheRun(t *testing.T) {
 	if err != nil || r.When != api.WhenThisRun || r.AtNs != 1<<40+30_000 || r.RelNs != 30_000 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := l.planChange(ctx, name, api.LinkChange{Op: api.LinkOpRestore, At: "1ns"}); api.AsError(err) == nil || api.AsError(err).Code != api.CodeUsage {
+	if _, err := l.planChange(ctx, name, api.LinkChange{Op: api.LinkOpRestore, At: "0s"}); api.AsError(err) == nil || api.AsError(err).Code != api.CodeUsage {
 		t.Errorf("a time that is past: %v", err)
 	}
 }
