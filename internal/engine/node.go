@@ -147,9 +147,24 @@ func (n *Node) Advance(bound vt.Time) int {
 	return handled
 }
 
-// StartRun begins a run at now, from within a Change: timers, calls and frames sent before now are forgotten (the caller
-// lets the fabric drain first, so that there are none), ports and core start anew with the run's seed. Scheduled changes
-// stay, and so do frames of neighbours that have begun the run already.
+// Mark is a place in the order of events: DropArrivals takes it for what has arrived by now.
+func (n *Node) Mark() uint64 { return n.q.Mark() }
+
+// DropArrivals forgets the frames that had reached the node when Mark gave mark and still wait for their time.
+func (n *Node) DropArrivals(mark uint64) {
+	n.q.RemoveIf(func(k vt.Key, ev event) bool {
+		if ev.f == nil || !k.Before(mark) {
+			return false
+		}
+		ev.f.Release()
+		return true
+	})
+}
+
+// StartRun begins a run at now, from within a Change: timers, calls and frames sent before now are forgotten, ports and
+// core start anew with the run's seed. Scheduled changes stay, and so do frames of neighbours that have begun the run
+// already. Those are told by their due times, which a frame may have that was sent long before on a slow link: the caller
+// lets the fabric drain first, or drops what has arrived with DropArrivals.
 func (n *Node) StartRun(now vt.Time, seed uint64) {
 	n.runSeed = seed
 	n.q.RemoveIf(func(k vt.Key, ev event) bool {

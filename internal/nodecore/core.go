@@ -145,7 +145,7 @@ func (n *Node) Change(c ctl.Change) error {
 	return nil
 }
 
-// StartRun schedules the beginning of a run at r.At.
+// StartRun schedules the beginning of a run at r.At. Nobody has begun it yet: what has arrived by now is not the run's.
 func (n *Node) StartRun(r ctl.Run) error {
 	var addrs []netip.Addr
 	for _, s := range r.Addrs {
@@ -158,9 +158,11 @@ func (n *Node) StartRun(r ctl.Run) error {
 	if r.Rank >= 0 && n.FEP == nil {
 		return fmt.Errorf("run: rank %d is not on an end point", r.Rank)
 	}
+	before := n.Mark()
 	n.Node.Change(r.At, func(now vt.Time) {
 		n.rank = nil
 		if !r.Warm {
+			n.DropArrivals(before)
 			n.Node.StartRun(now, r.Seed)
 		}
 		if r.Rank < 0 {

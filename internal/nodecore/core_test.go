@@ -143,6 +143,36 @@ func TestChangesThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
+// TestRunForgetsWhatIsUnderWay begins a run while a frame is on its way over a slow link: it was sent before the run, though
+// it is due long after a frame that is sent in the run can be.
+func TestRunForgetsWhatIsUnderWay(t *testing.T) {
+	p := plan(t, "star-2")
+	n, o := make1(t, p, kind(p, topology.KindSwitch))
+	host := p.Nodes[p.Nodes[n.ID].Ports[1].Peer]
+	arrive := func(due vt.Time) {
+		f := udp(n, &p.Nodes[n.ID].Ports[0], host.Addr4.As4())
+		f.Due = due
+		n.Deliver(0, f)
+	}
+	const t0 = 1_000_000
+	for _, warm := range []bool{true, false} {
+		o.ports = nil
+		at := n.Now() + t0
+		arrive(at + 2_000_000)
+		if err := n.StartRun(ctl.Run{At: at, Rank: -1, Warm: warm}); err != nil {
+			t.Fatal(err)
+		}
+		arrive(at + 3_000_000) // of a neighbour that has begun the run
+		n.Advance(at + 10_000_000)
+		if want := map[bool]int{true: 2, false: 1}[warm]; len(o.ports) != want {
+			t.Errorf("warm %v: %d frames went on, want %d", warm, len(o.ports), want)
+		}
+	}
+	if n.Pool.Out() != 0 {
+		t.Errorf("%d frames are lost", n.Pool.Out())
+	}
+}
+
 func TestRunsThatAreNoneAreRefused(t *testing.T) {
 	p := plan(t, "star-2")
 	sw, _ := make1(t, p, kind(p, topology.KindSwitch))

@@ -20,6 +20,9 @@ type Key struct {
 	n     uint64
 }
 
+// Before says whether the event was in the queue already when Mark gave m.
+func (a *Key) Before(m uint64) bool { return a.n <= m }
+
 func (a *Key) less(b *Key) bool {
 	if a.T != b.T {
 		return a.T < b.T
@@ -55,6 +58,9 @@ func (q *Queue[V]) Next() Time {
 	}
 	return q.h[0].key.T
 }
+
+// Mark is a place in the order of insertion: what is in the queue now is before it, what is added later is not.
+func (q *Queue[V]) Mark() uint64 { return q.n }
 
 // Push adds an event.
 func (q *Queue[V]) Push(t Time, c Class, port int, v V) {
