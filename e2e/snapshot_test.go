@@ -69,8 +69,7 @@ func ours(dir string, cmdline []byte) bool {
 		return true
 	}
 	var exe, bin syscall.Stat_t
-	return syscall.Stat(dir+"/exe", &exe) == nil && syscall.Stat(binary, &bin) == nil && exe.Dev == bin.Dev && exe.Ino == bin.Ino &&
-		os.Getenv(envBinary) == "" // a binary that was handed in may run elsewhere too
+	return syscall.Stat(dir+"/exe", &exe) == nil && syscall.Stat(binary, &bin) == nil && exe.Dev == bin.Dev && exe.Ino == bin.Ino
 }
 
 // mounts notes the mounts that this process sees. An engine's mounts live as long as its containers, which are counted
