@@ -72,6 +72,7 @@ type NodePage struct {
 	Late    atomic.Uint64 // of them, too late
 	Worst   atomic.Int64  // worst lateness, virtual ns
 	Results atomic.Uint64 // ranks that have finished on this node since it started
+	Room    atomic.Uint64 // frames that this node's receive ring is sure to hold for each of its ports, 0 = there is no ring
 	Done    atomic.Int64  // bytes of the run that are done on this node
 	Total   atomic.Int64  // bytes of the run on this node
 	Sent    [MaxPorts]atomic.Uint64

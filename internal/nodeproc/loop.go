@@ -29,6 +29,11 @@ type port struct {
 	valid  vt.Time       // the peer's horizon, as far as all its frames are here
 	claim  vt.Time       // a horizon read in this sweep …
 	need   uint64        // … and the frames that must be here before it counts
+
+	room  int64  // frames that the peer's ring is sure to hold for this link …
+	seen  uint64 // … and how many it had taken when we last looked
+	short int64  // wall time since when frames are missing that the peer has sent, 0 = none are
+	stuck uint64 // what we had taken then
 }
 
 type outgoing struct {
@@ -76,6 +81,7 @@ const (
 	yields     = 400                    // fruitless sweeps before the loop sleeps between them
 	nap        = 50 * time.Microsecond  // that sleep
 	lostAfter  = 200 * time.Millisecond // a neighbour's frames are missing for so long: they were dropped
+	roomAfter  = 10 * time.Second       // a neighbour takes no frames for so long: it will not
 	deadAfter  = 3 * time.Second        // a heartbeat is missing for so long: the daemon is dead
 	saneWindow = 10 * time.Second       // a due time further ahead is not one of ours
 )
@@ -100,7 +106,10 @@ func (l *loop) enter() {
 func (l *loop) flush() {
 	for _, o := range l.out {
 		b := o.f.B
-		if l.ports[o.port].lab {
+		if p := &l.ports[o.port]; p.lab {
+			if int64(p.sent-p.seen) >= p.room {
+				l.makeRoom(p)
+			}
 			b = wire.AppendTrailer(b, int64(o.f.Due), wire.LLRWord(wire.LLRPlain, 0, 0))
 		}
 		l.ports[o.port].sent++
@@ -276,7 +285,7 @@ func (l *loop) show() {
 // rejoin begins a link anew after the node at its other end was restarted: counts of frames start at 0 at both ends.
 func (l *loop) rejoin(i int) {
 	p := &l.ports[i]
-	p.sent, p.taken, p.need, p.claim = 0, 0, 0, 0
+	p.sent, p.taken, p.need, p.claim, p.seen, p.room, p.short = 0, 0, 0, 0, 0, 0, 0
 	p.valid = l.horizon
 }
 
@@ -395,12 +404,11 @@ func (l *loop) wait() error {
 		return l.block(l.untilNext())
 	case resting && l.idle > 2:
 		return l.block(-1)
-	case l.idle < yields:
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	default:
-		l.missing()
-		ts := unix.NsecToTimespec(int64(nap))
-		_ = unix.Nanosleep(&ts, nil)
+		if l.idle >= yields {
+			l.missing()
+		}
+		rest(l.idle)
 	}
 	return nil
 }
@@ -421,28 +429,6 @@ func (l *loop) overflows() (any bool) {
 	any = n != l.ringDrops
 	l.ringDrops = n
 	return any
-}
-
-// missing looks for frames that a neighbour has written and that never came: the kernel dropped them. The count is
-// forgiven so that the lab goes on, and the run is marked.
-func (l *loop) missing() {
-	if l.idle < yields+int(lostAfter/nap) {
-		return
-	}
-	l.idle = yields
-	lost := l.sock.Drops() > l.ringDrops
-	for i := range l.ports {
-		p := &l.ports[i]
-		if p.lab && p.taken < p.need && !l.clk.Dead(p.peerID) {
-			l.node.Ports[i].C[link.DropRing] += p.need - p.taken
-			p.taken = p.need
-			if lost {
-				l.fault(clock.FaultRing)
-			} else {
-				l.fault(clock.FaultLost)
-			}
-		}
-	}
 }
 
 // block sleeps until a frame or a message arrives, or d has passed (forever if negative).

@@ -30,8 +30,10 @@ import (
 )
 
 const (
-	// ringSlots holds what all neighbours can send within a lookahead. At the wall's pace nobody waits for a slow node.
+	// ringSlots, and slotsPerPort for each port at least, are what neighbours may send before they wait for this node. At the
+	// wall's pace nobody waits.
 	ringSlots     = 512
+	slotsPerPort  = 32
 	ringSlotsReal = 2048
 	redial        = 200 * time.Millisecond
 
@@ -210,15 +212,16 @@ func (p *proc) start() error {
 			return err
 		}
 	}
-	slots := ringSlots
+	slots := max(ringSlots, slotsPerPort*len(names))
 	if p.cfg.Real {
-		slots = ringSlotsReal
+		slots = max(slots, ringSlotsReal)
 	}
 	sock, err := pktio.Open(names, maxMTU+18+24, slots)
 	if err != nil {
 		return err
 	}
 	p.loop.sock = sock
+	p.page.Room.Store(uint64(slots / len(names)))
 	for _, name := range names {
 		if err := hostnet.Up(name); err != nil {
 			return err
