@@ -27,16 +27,6 @@ const (
 	clockLen    = 64 << 10
 )
 
-// State says what a node is doing.
-type State uint64
-
-// Node states.
-const (
-	Starting State = iota
-	Ready          // ports are up, the node takes part in virtual time
-	Failed         // it met something that makes results worthless; Fault says what
-)
-
 // Fault says why a node's results are worthless.
 type Fault uint64
 
@@ -65,7 +55,6 @@ type NodePage struct {
 	Horizon atomic.Int64  // all events up to here are handled and their frames are written
 	Next    atomic.Int64  // the next event that waits, vt.Never if none
 	Ack     atomic.Uint64 // the last clock segment that the node has obeyed
-	State   atomic.Uint64
 	Fault   atomic.Uint64
 	Sweeps  atomic.Uint64 // sweeps of the loop that handled something
 	Frames  atomic.Uint64 // frames taken in this run

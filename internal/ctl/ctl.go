@@ -23,8 +23,7 @@ type Hello struct {
 	Lab  string `json:"lab"`
 	Node string `json:"node"`
 	ID   int    `json:"id"`
-	Pid  int    `json:"pid"`            // in the node's own PID namespace
-	Runs bool   `json:"runs,omitempty"` // it is configured and its ports are up: only the daemon is new
+	Pid  int    `json:"pid"` // in the node's own PID namespace
 }
 
 // PortPeer is what a node must know of a port's other end.

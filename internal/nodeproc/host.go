@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/uetlab/uetlab/fabric/wiring/hostnet"
-	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
 )
 
@@ -51,7 +50,6 @@ func reap() {
 
 // host keeps a plain host's namespaces alive, runs its command if it has one, and waits for the end.
 func (p *proc) host() error {
-	p.page.State.Store(uint64(clock.Ready))
 	go reap() // ends with the process
 	if argv := p.cfg.Node.Command; len(argv) > 0 {
 		path, err := exec.LookPath(argv[0])

@@ -89,7 +89,6 @@ func run(h ctl.Hello, dir string) error {
 	if p.page, err = clock.OpenNode(dir, h.ID, true); err != nil {
 		return err
 	}
-	p.page.State.Store(uint64(clock.Starting))
 	if err := p.dial(); err != nil {
 		return err
 	}
@@ -123,18 +122,21 @@ func run(h ctl.Hello, dir string) error {
 		return p.host()
 	}
 	signal.Ignore(syscall.SIGCHLD) // as the namespace's first process: the kernel buries orphans of commands run in it
-	p.page.State.Store(uint64(clock.Ready))
 	return p.loop.run()
 }
 
 // dial connects to the lab socket and says who we are.
 func (p *proc) dial() error {
-	var err error
-	if p.conn, err = ctl.Dial(filepath.Join(p.dir, "node.sock")); err != nil {
+	c, err := ctl.Dial(filepath.Join(p.dir, "node.sock"))
+	if err != nil {
 		return err
 	}
-	p.hello.Runs = clock.State(p.page.State.Load()) == clock.Ready
-	return p.conn.Send(&ctl.Reply{Hello: &p.hello}, p.netns)
+	if err := c.Send(&ctl.Reply{Hello: &p.hello}, p.netns); err != nil {
+		c.Close()
+		return err
+	}
+	p.conn = c
+	return nil
 }
 
 func (p *proc) reply(id uint64, err error, data any, files ...*os.File) error {
@@ -237,6 +239,8 @@ func (p *proc) message(m *ctl.Message) error {
 	var files []*os.File
 	switch m.Op {
 	case "wake":
+	case "config", "start": // the daemon took it for dead, and its state and its neighbours' have parted
+		err = errors.New("the node still runs with its old state: `uetlab restart` gives it a new one")
 	case "stop":
 		p.loop.stop = true
 	case "run":
@@ -404,6 +408,5 @@ func (p *proc) reconnect() (*ctl.Conn, error) {
 	case errors.Is(err, unix.ENOENT):
 		return nil, io.EOF
 	}
-	p.conn = old
 	return nil, nil
 }
