@@ -244,6 +244,10 @@ func (p *proc) message(m *ctl.Message) error {
 	case "stop":
 		p.loop.stop = true
 	case "run":
+		if m.Run == nil {
+			err = errors.New("run: nothing to run")
+			break
+		}
 		if p.loop.past(m.Run.At) {
 			err = fmt.Errorf("run at %v: virtual time is %v already", m.Run.At, p.loop.horizon)
 			break
