@@ -24,6 +24,8 @@ type clockwork struct {
 	k      float64 // cap, wall per virtual; 0 = none
 	wall   clock.Wall
 
+	lowered uint64 // the last segment that took the limit back: it holds a node once that node has acknowledged it
+
 	restWall int64   // at rest virtual time follows the wall from here
 	restVirt vt.Time // …
 
@@ -37,6 +39,7 @@ const (
 	tick     = 250 * time.Microsecond
 	ackLimit = 10 * time.Second // a node that does not obey the clock for so long is reported
 	ahead    = time.Microsecond // a change is scheduled so far beyond every horizon
+	farthest = 24 * time.Hour   // that time is moved at once: ports keep picoseconds, which last for 106 days in all
 )
 
 func sleep(d time.Duration) {
@@ -81,31 +84,41 @@ func (d *Daemon) agreeing() []*node {
 }
 
 // hold stops time a little ahead of every node and returns a moment that none has passed: what is scheduled after it is
-// ahead of every horizon. release lets time go on. Callers hold mu.
+// ahead of every horizon. release lets time go on. After an error nothing is held. Callers hold mu.
 func (d *Daemon) hold(ctx context.Context, c *clockwork) (vt.Time, error) {
 	if d.real() {
 		return d.realNow(c), nil
 	}
-	_, hi := d.horizons()
-	if c.seg.Limit <= hi || c.seg.Flags&clock.Rest != 0 {
-		return max(hi, c.seg.Limit), nil // nobody can go beyond the limit, which stays
+	was := c.seg
+	if _, hi := d.horizons(); c.seg.Limit > hi && c.seg.Flags&clock.Rest == 0 { // else nobody can go beyond the limit, which stays
+		c.seg.Limit = hi
+		c.lowered = d.write(c)
 	}
-	c.seg.Limit = hi
-	seq := d.write(c)
+	if err := d.obeyed(ctx, c.lowered); err != nil {
+		c.seg = was
+		d.write(c)
+		return 0, err
+	}
+	_, hi := d.horizons()
+	return max(hi, c.seg.Limit), nil
+}
+
+// obeyed waits until every node acts by segment seq or a later one. What a node has done by an earlier one shows in its
+// horizon then.
+func (d *Daemon) obeyed(ctx context.Context, seq uint64) error {
 	deadline := time.Now().Add(ackLimit)
 	for _, n := range d.agreeing() {
 		for n.page.Ack.Load() < seq && !d.clk.Dead(n.id) {
 			if err := ctx.Err(); err != nil {
-				return 0, err
+				return err
 			}
 			if time.Now().After(deadline) {
-				return 0, api.Errorf(api.CodeTimeout, "node %s does not obey the clock", n.name).WithHint("see `uetlab logs %s`", n.name)
+				return api.Errorf(api.CodeTimeout, "node %s does not obey the clock", n.name).WithHint("see `uetlab logs %s`; `uetlab restart %s` gives it a new start", n.name, n.name)
 			}
 			sleep(tick / 5)
 		}
 	}
-	_, hi = d.horizons()
-	return max(hi, c.seg.Limit), nil
+	return nil
 }
 
 // release lets time go on as far as the lab's state allows: without end during a run, not at all when paused or resting.
@@ -121,7 +134,7 @@ func (d *Daemon) release(c *clockwork, held vt.Time) {
 		c.seg.Limit = forever
 		c.seg.Flags &^= clock.Rest
 	default:
-		c.seg.Limit = held
+		c.seg.Limit = max(c.seg.Limit, held) // a change may have taken time further
 		c.seg.Flags |= clock.Rest
 	}
 	d.anchor(c)
@@ -148,15 +161,8 @@ func (d *Daemon) quiet(ns []*node, seqs []uint64) (next vt.Time, ok bool) {
 		seqs[i] = s
 		next = min(next, vt.Time(n.page.Next.Load()))
 	}
-	for _, l := range d.plan.Links {
-		a, b := d.nodes[l.A.Node], d.nodes[l.B.Node]
-		if !d.takesPart(a.id) || !d.takesPart(b.id) || d.clk.Dead(a.id) || d.clk.Dead(b.id) {
-			continue
-		}
-		if a.page.Sent[l.A.Port].Load() != b.page.Taken[l.B.Port].Load() ||
-			b.page.Sent[l.B.Port].Load() != a.page.Taken[l.A.Port].Load() {
-			return 0, false
-		}
+	if d.inFlight() {
+		return 0, false
 	}
 	for i, n := range ns {
 		if n.page.Seq.Load() != seqs[i] {
@@ -186,20 +192,31 @@ func (d *Daemon) leap(c *clockwork, allowed func() bool) (next vt.Time, quiet bo
 	return next, true
 }
 
-// reach lets time go on until every node has come to limit. Callers hold mu.
+// reach lets time go on until every node has come to limit. When it cannot, time stays where it is. Callers hold mu.
 func (d *Daemon) reach(ctx context.Context, c *clockwork, limit vt.Time) error {
 	c.seg.Limit = limit
 	c.seg.Flags &^= clock.Rest
 	d.anchor(c)
-	d.write(c)
+	seq, since := d.write(c), time.Now()
 	d.wake()
 	for {
 		lo, _ := d.horizons()
-		if lo >= limit {
+		if lo >= limit || len(d.agreeing()) == 0 {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
+			if _, herr := d.hold(context.Background(), c); herr != nil {
+				d.log.Warn("stop time where it is", "err", herr)
+			}
+			d.rest(c)
 			return err
+		}
+		if time.Since(since) > ackLimit { // slow, or is somebody stuck?
+			if err := d.obeyed(ctx, seq); err != nil {
+				d.rest(c)
+				return err
+			}
+			seq, since = d.write(c), time.Now()
 		}
 		d.leap(c, func() bool { return true })
 		sleep(tick / 5)
@@ -209,8 +226,12 @@ func (d *Daemon) reach(ctx context.Context, c *clockwork, limit vt.Time) error {
 // rest lets the nodes sleep at the limit that they have reached.
 func (d *Daemon) rest(c *clockwork) {
 	_, hi := d.horizons()
-	c.seg.Limit = max(c.seg.Limit, hi)
 	c.seg.Flags |= clock.Rest
+	if c.seg.Limit == forever { // a run that could not be stopped
+		c.seg.Limit = hi
+		c.lowered = d.write(c)
+	}
+	c.seg.Limit = max(c.seg.Limit, hi)
 	c.restVirt, c.restWall = c.seg.Limit, c.wall.Now()
 	d.write(c)
 }
@@ -247,10 +268,12 @@ func (d *Daemon) restLoop(ctx context.Context) {
 			switch {
 			case next <= now || d.inFlight():
 				wall, virt := c.restWall, c.restVirt
-				if err := d.reach(ctx, c, now); err == nil {
-					d.rest(c)
-					c.restWall, c.restVirt = wall, virt // follow the wall, not the time that this took
+				if err := d.reach(ctx, c, now); err != nil {
+					d.log.Warn("let time follow the wall", "err", err)
+					break
 				}
+				d.rest(c)
+				c.restWall, c.restVirt = wall, virt // follow the wall, not the time that this took
 				wait = 2 * time.Millisecond
 			case next != vt.Never:
 				wait = min(wait, next.Sub(now)+time.Millisecond)
@@ -320,8 +343,8 @@ func (d *Daemon) clockOp(ctx context.Context, op api.ClockOp) (api.Clock, error)
 		if !c.paused {
 			return api.Clock{}, api.Errorf(api.CodeUsage, "clock step: the clock is not paused").WithHint("say `uetlab clock pause` first")
 		}
-		if op.StepNs <= 0 {
-			return api.Clock{}, api.Errorf(api.CodeUsage, "clock step (%d ns): give a duration above 0", op.StepNs)
+		if op.StepNs <= 0 || op.StepNs > int64(farthest) {
+			return api.Clock{}, api.Errorf(api.CodeUsage, "clock step (%d ns): give a duration above 0 and up to %v", op.StepNs, farthest)
 		}
 		if err := d.reach(ctx, c, c.seg.Limit+vt.Time(op.StepNs)); err != nil {
 			return api.Clock{}, err
