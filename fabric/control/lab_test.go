@@ -169,10 +169,11 @@ func (l *lab) obey(step vt.Time) {
 				h := vt.Time(p.Horizon.Load())
 				if to := min(seg.Limit, max(seg.Jump, h+step)); to > h {
 					p.Seq.Add(1)
+					sleep(20_000) // a sweep takes its time, whatever the clock says meanwhile
 					p.Horizon.Store(int64(to))
 					p.Seq.Add(1)
 				}
-				sleep(20_000)
+				sleep(5000)
 			}
 		}()
 	}
