@@ -4,6 +4,7 @@
 package pktio
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ const (
 	batch     = 64
 	hdrLen    = 32 // struct tpacket2_hdr, and where struct sockaddr_ll follows
 	blockSize = 128 << 10
+	tagLen    = 4 // of a VLAN tag; a slot has 14 free bytes between its header and the frame
 )
 
 type mmsghdr struct {
@@ -155,6 +157,10 @@ func (s *Socket) Next() (port int, b []byte, ok bool) {
 		n := *(*uint32)(unsafe.Pointer(&h[4]))
 		snap := *(*uint32)(unsafe.Pointer(&h[8]))
 		mac := *(*uint16)(unsafe.Pointer(&h[12]))
+		if *status&unix.TP_STATUS_VLAN_VALID != 0 {
+			mac = tag(h, mac)
+			n, snap = n+tagLen, snap+tagLen
+		}
 		p, known := s.byIf[*(*int32)(unsafe.Pointer(&h[hdrLen+4]))]
 		if known && n == snap {
 			return p, h[mac : uint32(mac)+snap], true
@@ -164,6 +170,16 @@ func (s *Socket) Next() (port int, b []byte, ok bool) {
 		}
 		s.Release()
 	}
+}
+
+// tag puts a VLAN tag back to where it was in the frame; the kernel has taken it out and put it into the slot's header. It
+// returns where the frame begins now: the addresses move into the gap in front of them.
+func tag(h []byte, mac uint16) uint16 {
+	f := h[mac-tagLen:]
+	copy(f[:12], f[tagLen:])
+	binary.BigEndian.PutUint16(f[12:], *(*uint16)(unsafe.Pointer(&h[26]))) // tp_vlan_tpid
+	binary.BigEndian.PutUint16(f[14:], *(*uint16)(unsafe.Pointer(&h[24]))) // tp_vlan_tci
+	return mac - tagLen
 }
 
 // Release gives the slot of the last Next back to the kernel.

@@ -168,6 +168,33 @@ func TestFramesOfAllSizes(t *testing.T) {
 	}
 }
 
+// TestTagsStayInTheFrame sends frames with a VLAN tag, which the kernel takes out on the way, and without, in turn.
+func TestTagsStayInTheFrame(t *testing.T) {
+	inNet(t)
+	veth(t, "a1", "b1")
+	a, b := open(t, 64, "a1"), open(t, 64, "b1")
+	for i := range 200 { // several times round the ring
+		f := frame(i, 64+i)
+		copy(f[12:], [][]byte{{0x81, 0x00, 0x60, 0x05}, {0x88, 0xA8, 0xFF, 0xFF}, {0x81, 0x00, 0x00, 0x00}, f[12:16]}[i%4])
+		a.Queue(0, f)
+		a.Flush(never(t))
+		var got []byte
+		for tries := 0; got == nil && tries < 100; tries++ {
+			if _, g, ok := b.Next(); !ok {
+				_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.FD()), Events: unix.POLLIN}}, 10)
+			} else if bytes.Equal(g[:6], f[:6]) {
+				got = g
+			} else {
+				b.Release() // the kernel's own
+			}
+		}
+		if !bytes.Equal(got, f) {
+			t.Fatalf("frame %d: got %x, want %x", i, got, f)
+		}
+		b.Release()
+	}
+}
+
 // TestFullBatchIsTold fills a batch and flushes it only then.
 func TestFullBatchIsTold(t *testing.T) {
 	inNet(t)
