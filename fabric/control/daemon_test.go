@@ -251,6 +251,9 @@ func TestResultsOfARun(t *testing.T) {
 	l.cur = r
 	l.pages[0].Results.Store(1)
 	l.result(l.nodes[0], workload.RankResult{Rank: 0})
+	for _, rank := range []int{-1, 2, 0} { // of nobody, and the same again
+		l.result(l.nodes[0], workload.RankResult{Rank: rank, Error: "no"})
+	}
 	if r.finished() || r.failed() != nil || l.reported(r) != 1 {
 		t.Errorf("one of two: finished %v, reported %d", r.finished(), l.reported(r))
 	}

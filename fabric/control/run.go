@@ -42,8 +42,10 @@ func (d *Daemon) result(n *node, r workload.RankResult) {
 		return
 	}
 	cur.mu.Lock()
-	cur.results[r.Rank] = r
-	cur.mu.Unlock()
+	defer cur.mu.Unlock()
+	if _, ok := cur.results[r.Rank]; !ok && r.Rank >= 0 && r.Rank < len(cur.ranks) { // once complete they are read without the lock
+		cur.results[r.Rank] = r
+	}
 }
 
 // reported counts the ranks whose pages say that they have finished; their results may still be on their way.
@@ -55,10 +57,13 @@ func (d *Daemon) reported(r *run) uint64 {
 	return n - r.base
 }
 
-func (r *run) finished() bool {
+func (r *run) finished() bool { return r.left() == 0 }
+
+// left is the number of ranks that have not finished.
+func (r *run) left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.results) == len(r.ranks)
+	return len(r.ranks) - len(r.results)
 }
 
 // failed tells of a rank that has given up; the others would wait for it without end.
@@ -272,7 +277,7 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 		_, hi := d.horizons()
 		c.mu.Unlock()
 		if stuck > 400 { // a rank's result may still be on its way to us
-			return api.Errorf(api.CodeFailure, "run: nothing is left to happen at virtual time %v, and %d of %d ranks have not finished", hi, len(r.ranks)-len(r.results), len(r.ranks)).
+			return api.Errorf(api.CodeFailure, "run: nothing is left to happen at virtual time %v, and %d of %d ranks have not finished", hi, r.left(), len(r.ranks)).
 				WithHint("see `uetlab stats` and `uetlab events`")
 		}
 		if time.Since(told) > 100*time.Millisecond {
