@@ -34,22 +34,17 @@ func (d *Daemon) Adopt(ctx context.Context, report func(api.Progress)) error {
 	}
 	d.clk.Owner.Add(1) // now nodes look for us
 	d.awaitAll(ctx, report)
-	var gone []*node
 	for i, n := range d.nodes {
 		n.mu.Lock()
-		was := d.clk.Dead(i)
-		n.dead = was || n.conn == nil
-		if n.dead && !was {
-			gone = append(gone, n)
-			d.clk.SetDead(i, true)
-		}
+		n.dead = d.clk.Dead(i)
 		n.mu.Unlock()
 	}
+	gone := d.lost()
 	if err := d.takeClock(ctx); err != nil {
 		return err
 	}
 	d.state.Store(api.LabReady)
-	for _, n := range gone {
+	for _, n := range append(gone, d.lost()...) {
 		d.nodeDied(n)
 	}
 	if err := d.serve(); err != nil {
@@ -95,29 +90,27 @@ func (d *Daemon) awaitAll(ctx context.Context, report func(api.Progress)) {
 	}
 }
 
-// takeClock brings virtual time to rest wherever the last daemon left it, and drops a run that was under way.
+// takeClock brings virtual time to rest wherever the last daemon left it, and drops a run that was under way, held or not.
 func (d *Daemon) takeClock(ctx context.Context) error {
 	c := &d.time
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	seg, _ := d.clk.Read()
-	c.seg = seg
+	c.seg, _ = d.clk.Read() // nobody else writes
 	if d.real() {
 		return nil
 	}
-	wasRunning := seg.Limit == forever
+	c.lowered = d.write(c) // what the last daemon wrote last may not have been seen by all
+	d.wake()
 	held, err := d.hold(ctx, c)
 	if err != nil {
 		return err
 	}
-	if wasRunning {
-		at := held.Add(ahead)
-		if err := d.forgetRun(ctx, at); err != nil {
-			return err
-		}
-		if err := d.reach(ctx, c, at); err != nil {
-			return err
-		}
+	at := held + 1
+	if err := d.forgetRun(ctx, at); err != nil {
+		return err
+	}
+	if err := d.reach(ctx, c, at); err != nil {
+		return err
 	}
 	d.rest(c)
 	return nil

@@ -59,13 +59,16 @@ type Daemon struct {
 	hasHosts  bool
 	isReal    bool
 
-	runBusy sync.Mutex // held for the whole of a run request
+	runBusy sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
 	runMu   sync.Mutex
 	cur     *run // under runMu
+
+	restarting sync.Mutex // held for the whole of a restart request
 
 	events   eventLog
 	mu       sync.Mutex
 	handles  []runtime.Handle // under mu
+	saving   sync.Mutex       // of the state file
 	created  time.Time
 	state    atomic.Value // string, api.Lab…
 	deaths   atomic.Int64
@@ -155,12 +158,29 @@ func (d *Daemon) Up(ctx context.Context, report func(api.Progress)) error {
 		return err
 	}
 	d.state.Store(api.LabReady)
+	if gone := d.lost(); len(gone) > 0 { // one that goes from now on is noticed
+		return fmt.Errorf("node %s: %w%s", gone[0].name, errNodeGone, d.lastWords(gone[0]))
+	}
 	if err := d.saveState(); err != nil {
 		return err
 	}
 	d.event("lab", "", "", "ready")
 	report(api.Progress{Stage: api.StageReady, Done: len(d.nodes), Total: len(d.nodes)})
 	return nil
+}
+
+// lost marks the nodes as dead that are not connected, and gives those of which nobody knew it.
+func (d *Daemon) lost() (gone []*node) {
+	for _, n := range d.nodes {
+		n.mu.Lock()
+		if n.conn == nil && !n.dead {
+			n.dead = true
+			d.clk.SetDead(n.id, true)
+			gone = append(gone, n)
+		}
+		n.mu.Unlock()
+	}
+	return gone
 }
 
 func (d *Daemon) openPages() error {
@@ -316,6 +336,8 @@ type stateFile struct {
 
 // saveState writes the state file. Callers do not hold time.mu.
 func (d *Daemon) saveState() error {
+	d.saving.Lock()
+	defer d.saving.Unlock()
 	d.time.mu.Lock()
 	links := slices.Clone(d.links)
 	d.time.mu.Unlock()

@@ -28,9 +28,12 @@ type node struct {
 	nextID uint64
 	wait   map[uint64]chan answer
 	dead   bool
+	joins  uint64 // how often the node was taken back, or could not be …
+	joined error  // … and why the last time not
 
 	hello chan struct{} // closed at the first hello
 	once  sync.Once
+	fate  sync.Mutex // held while its links follow its life and death
 }
 
 type answer struct {
@@ -71,6 +74,11 @@ func (n *node) call(ctx context.Context, d *Daemon, m ctl.Message) (ctl.Reply, [
 		n.mu.Lock()
 		delete(n.wait, m.ID)
 		n.mu.Unlock()
+		select {
+		case a := <-ch: // it came just now
+			closeAll(a.files)
+		default:
+		}
 		return ctl.Reply{}, nil, fmt.Errorf("node %s does not answer: %w", n.name, ctx.Err())
 	}
 }
@@ -160,7 +168,8 @@ func (d *Daemon) acceptNodes(fd int) {
 func (d *Daemon) serveNode(c *ctl.Conn) {
 	var r ctl.Reply
 	files, err := c.Recv(&r, true)
-	if err != nil || r.Hello == nil || r.Hello.Lab != d.opt.Lab || r.Hello.ID < 0 || r.Hello.ID >= len(d.nodes) || len(files) != 1 {
+	if err != nil || r.Hello == nil || r.Hello.Lab != d.opt.Lab || r.Hello.ID < 0 || r.Hello.ID >= len(d.nodes) ||
+		r.Hello.Node != d.nodes[r.Hello.ID].name || len(files) != 1 {
 		d.log.Warn("a stranger on the lab socket", "err", err)
 		closeAll(files)
 		c.Close()
@@ -222,7 +231,10 @@ func (d *Daemon) dismiss(n *node) {
 	}
 	n.conn = nil
 	died := !n.dead && !d.stopping.Load() && d.state.Load() != api.LabStarting
-	n.dead = n.dead || died
+	if died { // before it can be back
+		n.dead = true
+		d.clk.SetDead(n.id, true)
+	}
 	n.mu.Unlock()
 	if died {
 		d.nodeDied(n)
@@ -235,15 +247,15 @@ func (d *Daemon) dispatch(n *node, r ctl.Reply, files []*os.File) {
 		n.mu.Lock()
 		ch := n.wait[r.ID]
 		delete(n.wait, r.ID)
+		if ch != nil {
+			ch <- answer{reply: r, files: files} // has room for the one answer
+		}
 		n.mu.Unlock()
 		if ch != nil {
-			ch <- answer{reply: r, files: files}
 			return
 		}
 	case r.Result != nil:
 		d.result(n, *r.Result)
-	case r.Event != "":
-		d.event("node", n.name, "", r.Event)
 	}
 	closeAll(files)
 }

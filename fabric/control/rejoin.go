@@ -12,23 +12,29 @@ import (
 	"github.com/uetlab/uetlab/internal/ctl"
 )
 
-// nodeDied lets the others go on without a node; its links are down.
+// nodeDied takes down the links of a node that is marked as dead.
 func (d *Daemon) nodeDied(n *node) {
 	d.deaths.Add(1)
-	d.clk.SetDead(n.id, true)
 	d.event("node", n.name, "", "died; its links go down")
-	d.changeLinks(n, api.LinkOpFail)
+	d.settleLinks(n)
 }
 
-// changeLinks takes all links of a node down or up.
-func (d *Daemon) changeLinks(n *node, op string) {
+// settleLinks takes all links of a node down or up, as the node is dead or lives at the moment: it may be back before the
+// links of the one that died are all down. A link to another node that is dead stays down.
+func (d *Daemon) settleLinks(n *node) {
+	n.fate.Lock()
+	defer n.fate.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), runWait)
 	defer cancel()
-	for i := range d.plan.Links {
-		l := &d.plan.Links[i]
-		if l.A.Node != n.id && l.B.Node != n.id {
+	op := api.LinkOpRestore
+	if n.isDead() {
+		op = api.LinkOpFail
+	}
+	for _, q := range d.plan.Nodes[n.id].Ports {
+		if op == api.LinkOpRestore && d.nodes[q.Peer].isDead() {
 			continue
 		}
+		l := &d.plan.Links[q.Link]
 		if _, err := d.changeLink(ctx, l.Name, api.LinkChange{Op: op}); err != nil {
 			d.log.Warn("links of a node", "node", n.name, "link", l.Name, "err", err)
 		}
@@ -36,24 +42,29 @@ func (d *Daemon) changeLinks(n *node, op string) {
 }
 
 // rejoin takes a node back that was restarted: it is configured, its links are made anew, and it takes part in virtual
-// time from here on.
+// time from here on. No run begins before all of that is done; one that is under way is waited for.
 func (d *Daemon) rejoin(n *node) {
+	d.runBusy.Lock()
+	defer d.runBusy.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), runWait)
 	defer cancel()
-	if err := d.readmit(ctx, n); err != nil {
+	err := d.readmit(ctx, n)
+	if err != nil {
 		d.log.Error("take a restarted node back", "node", n.name, "err", err)
 		d.event("node", n.name, "", "could not rejoin: "+err.Error())
-		return
+	} else {
+		d.settleLinks(n)
+		d.event("node", n.name, "", "rejoined; its links are up")
 	}
-	d.changeLinks(n, api.LinkOpRestore)
-	d.event("node", n.name, "", "rejoined; its links are up")
+	n.mu.Lock()
+	n.joins++
+	n.joined = err
+	n.mu.Unlock()
 }
 
+// readmit configures a node and makes its links anew. All nodes stand at one virtual time meanwhile, so that it can join
+// there.
 func (d *Daemon) readmit(ctx context.Context, n *node) error {
-	if !d.runBusy.TryLock() {
-		return fmt.Errorf("a run is under way")
-	}
-	defer d.runBusy.Unlock()
 	c := &d.time
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,6 +73,12 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		return err
 	}
 	defer d.release(c, held)
+	if !d.real() {
+		if err := d.reach(ctx, c, held); err != nil {
+			return err
+		}
+		d.rest(c)
+	}
 	down := map[int]bool{}
 	for i := range d.links {
 		l := &d.plan.Links[i]
@@ -108,8 +125,11 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		d.links[q.Link].NoCarrier = false
 	}
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.conn == nil {
+		return fmt.Errorf("node %s: %w", n.name, errNodeGone)
+	}
 	n.dead = false
-	n.mu.Unlock()
 	d.clk.SetDead(n.id, false)
 	return nil
 }
@@ -121,19 +141,30 @@ func (d *Daemon) restart(ctx context.Context, name string) (api.NodeStatus, erro
 	if err != nil {
 		return none, api.Errorf(api.CodeNotFound, "restart: %w", err)
 	}
+	if !d.restarting.TryLock() {
+		return none, api.Errorf(api.CodeExists, "restart %s: another restart is under way", name).WithHint("wait for it")
+	}
+	defer d.restarting.Unlock()
 	if !d.runBusy.TryLock() {
 		return none, api.Errorf(api.CodeExists, "restart %s: a run is under way", name).WithHint("wait for it, or interrupt it")
 	}
 	d.runBusy.Unlock()
 	n := d.nodes[p.ID]
-	deaths := d.deaths.Load()
+	before, _ := n.lastJoin()
 	old, _ := d.handle(n.id)
 	h, err := d.rt.Restart(ctx, old, d.nodeSpec(n.id))
 	if err != nil {
 		return none, err
 	}
 	d.setHandle(h)
-	for n.isDead() || d.deaths.Load() == deaths {
+	for {
+		joins, err := n.lastJoin()
+		if joins != before && err != nil {
+			return none, api.Errorf(api.CodeFailure, "restart %s: %w", name, err).WithHint("see `uetlab events` and `uetlab logs %s`", name)
+		}
+		if joins != before {
+			break
+		}
 		if ctx.Err() != nil {
 			return none, api.Errorf(api.CodeTimeout, "restart %s: it has not rejoined", name).WithHint("see `uetlab events` and `uetlab logs %s`", name)
 		}
@@ -143,6 +174,13 @@ func (d *Daemon) restart(ctx context.Context, name string) (api.NodeStatus, erro
 		return none, err
 	}
 	return d.nodeStatus()[n.id], nil
+}
+
+// lastJoin tells how often a restarted node has come back, and whether it could be taken the last time.
+func (n *node) lastJoin() (uint64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.joins, n.joined
 }
 
 func (d *Daemon) setHandle(h runtime.Handle) {

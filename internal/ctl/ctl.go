@@ -88,13 +88,12 @@ type Message struct {
 	Up      bool     `json:"up,omitempty"`
 }
 
-// Reply is what a node sends: the answer to message ID, or, with ID 0, a result or an event.
+// Reply is what a node sends: the answer to message ID, or, with ID 0, its hello or a result.
 type Reply struct {
 	ID     uint64               `json:"id,omitempty"`
 	Error  string               `json:"error,omitempty"`
 	Hello  *Hello               `json:"hello,omitempty"`
 	Result *workload.RankResult `json:"result,omitempty"`
-	Event  string               `json:"event,omitempty"`
 	Data   json.RawMessage      `json:"data,omitempty"`
 }
 
