@@ -20,6 +20,7 @@ type clockwork struct {
 	mu     sync.Mutex
 	seg    clock.Segment
 	run    bool // a run is under way: time goes on by itself
+	open   bool // the limit goes on ahead of the nodes
 	paused bool
 	k      float64 // cap, wall per virtual; 0 = none
 	wall   clock.Wall
@@ -35,7 +36,10 @@ type clockwork struct {
 }
 
 const (
-	forever  = vt.Never - 1
+	forever = vt.Never - 1
+	// window is how far the limit lies ahead of the slowest node while time goes on by itself. Nodes that share no living
+	// neighbours do not hold one another back: without a limit, one that is cut off would run away to the end of time.
+	window   = time.Millisecond
 	tick     = 250 * time.Microsecond
 	ackLimit = 10 * time.Second // a node that does not obey the clock for so long is reported
 	ahead    = time.Microsecond // a change is scheduled so far beyond every horizon
@@ -89,13 +93,14 @@ func (d *Daemon) hold(ctx context.Context, c *clockwork) (vt.Time, error) {
 	if d.real() {
 		return d.realNow(c), nil
 	}
-	was := c.seg
+	was, wasOpen := c.seg, c.open
+	c.open = false
 	if _, hi := d.horizons(); c.seg.Limit > hi && c.seg.Flags&clock.Rest == 0 { // else nobody can go beyond the limit, which stays
 		c.seg.Limit = hi
 		c.lowered = d.write(c)
 	}
 	if err := d.obeyed(ctx, c.lowered); err != nil {
-		c.seg = was
+		c.seg, c.open = was, wasOpen
 		d.write(c)
 		return 0, err
 	}
@@ -121,7 +126,7 @@ func (d *Daemon) obeyed(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// release lets time go on as far as the lab's state allows: without end during a run, not at all when paused or resting.
+// release lets time go on as far as the lab's state allows: ahead of the nodes during a run, not at all when paused or resting.
 func (d *Daemon) release(c *clockwork, held vt.Time) {
 	if d.real() {
 		return
@@ -131,7 +136,9 @@ func (d *Daemon) release(c *clockwork, held vt.Time) {
 		c.seg.Limit = held
 		c.seg.Flags |= clock.Rest
 	case c.run:
-		c.seg.Limit = forever
+		lo, _ := d.horizons()
+		c.open = true
+		c.seg.Limit = max(c.seg.Limit, lo.Add(window))
 		c.seg.Flags &^= clock.Rest
 	default:
 		c.seg.Limit = max(c.seg.Limit, held) // a change may have taken time further
@@ -140,6 +147,15 @@ func (d *Daemon) release(c *clockwork, held vt.Time) {
 	d.anchor(c)
 	d.write(c)
 	d.wake()
+}
+
+// extend keeps the limit ahead of the nodes while time goes on by itself. Callers hold mu.
+func (d *Daemon) extend(c *clockwork) {
+	lo, _ := d.horizons()
+	if to := lo.Add(window); c.open && to.Sub(c.seg.Limit) > window/4 {
+		c.seg.Limit = to
+		d.write(c)
+	}
 }
 
 // anchor ties the cap to this moment, so that a pause is not made up for.
@@ -184,9 +200,15 @@ func (d *Daemon) leap(c *clockwork, allowed func() bool) (next vt.Time, quiet bo
 		return next, quiet
 	}
 	lo, _ := d.horizons()
-	to := min(next-1, c.seg.Limit)
+	to := next - 1
+	if !c.open {
+		to = min(to, c.seg.Limit)
+	}
 	if to > lo+vt.Time(ahead) && to != forever && to > c.seg.Jump {
 		c.seg.Jump = to
+		if c.open {
+			c.seg.Limit = max(c.seg.Limit, to.Add(window))
+		}
 		d.write(c)
 	}
 	return next, true
@@ -194,6 +216,7 @@ func (d *Daemon) leap(c *clockwork, allowed func() bool) (next vt.Time, quiet bo
 
 // reach lets time go on until every node has come to limit. When it cannot, time stays where it is. Callers hold mu.
 func (d *Daemon) reach(ctx context.Context, c *clockwork, limit vt.Time) error {
+	c.open = false
 	c.seg.Limit = limit
 	c.seg.Flags &^= clock.Rest
 	d.anchor(c)
@@ -226,11 +249,8 @@ func (d *Daemon) reach(ctx context.Context, c *clockwork, limit vt.Time) error {
 // rest lets the nodes sleep at the limit that they have reached.
 func (d *Daemon) rest(c *clockwork) {
 	_, hi := d.horizons()
+	c.open = false
 	c.seg.Flags |= clock.Rest
-	if c.seg.Limit == forever { // a run that could not be stopped
-		c.seg.Limit = hi
-		c.lowered = d.write(c)
-	}
 	c.seg.Limit = max(c.seg.Limit, hi)
 	c.restVirt, c.restWall = c.seg.Limit, c.wall.Now()
 	d.write(c)
@@ -404,7 +424,7 @@ func (d *Daemon) showClock(c *clockwork) api.Clock {
 			r.Dilation = float64(wall) / float64(virt)
 		}
 	}
-	if c.seg.Limit == forever {
+	if c.open || d.real() {
 		r.LimitNs = -1
 	}
 	return r

@@ -3,9 +3,11 @@ package control
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/internal/clock"
+	"github.com/uetlab/uetlab/internal/vt"
 )
 
 // TestHoldThatFailsHoldsNobody interrupts a hold in the middle of a run: the run goes on, and the limit that some nodes may
@@ -18,16 +20,17 @@ func TestHoldThatFailsHoldsNobody(t *testing.T) {
 	for _, p := range l.pages {
 		p.Ack.Store(l.segment().Seq)
 	}
+	limit := l.segment().Limit
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := l.hold(ctx, c); err == nil {
 		t.Fatal("hold returned without its nodes")
 	}
-	if s := l.segment(); s.Limit != forever || s.Flags&clock.Rest != 0 {
+	if s := l.segment(); s.Limit != limit || s.Flags&clock.Rest != 0 || !c.open {
 		t.Errorf("the run is held: %+v", s)
 	}
 	l.rest(c) // as an abort does that could not hold either
-	if s := l.segment(); s.Limit == forever || s.Flags&clock.Rest == 0 {
+	if s := l.segment(); s.Limit != limit || s.Flags&clock.Rest == 0 || c.open {
 		t.Errorf("no rest: %+v", s)
 	}
 	if _, err := l.hold(ctx, c); err == nil {
@@ -35,10 +38,42 @@ func TestHoldThatFailsHoldsNobody(t *testing.T) {
 	}
 	for _, p := range l.pages {
 		p.Ack.Store(l.segment().Seq)
-		p.Horizon.Store(700) // beyond the limit, which came late
 	}
-	if held, err := l.hold(ctx, c); err != nil || held != 700 {
+	if held, err := l.hold(ctx, c); err != nil || held != limit {
 		t.Errorf("held at %v, %v", held, err)
+	}
+}
+
+// TestNobodyRunsAway: the node without living neighbours goes as far as it may. The limit stays ahead of the slowest of the
+// others, and no further, however often it is extended.
+func TestNobodyRunsAway(t *testing.T) {
+	l := newLab(t, "star-3", "auto")
+	c := &l.time
+	c.run = true
+	l.release(c, 0)
+	for i := range 100 {
+		slow := vt.Time(i) * 100_000
+		for _, p := range l.pages {
+			p.Horizon.Store(int64(slow))
+		}
+		l.pages[3].Horizon.Store(int64(l.segment().Limit))
+		l.extend(c)
+		if limit := l.segment().Limit; limit <= slow || limit > slow.Add(window) {
+			t.Fatalf("the slowest node is at %v and the limit is %v", slow, limit)
+		}
+	}
+	// A leap takes the limit along.
+	for _, p := range l.pages {
+		p.Next.Store(int64(time.Second))
+	}
+	if l.leap(c, func() bool { return true }); l.segment().Jump != vt.Time(time.Second)-1 || l.segment().Limit != l.segment().Jump.Add(window) {
+		t.Errorf("%+v", l.segment())
+	}
+	// At rest, or held, nothing does.
+	limit := l.segment().Limit
+	l.rest(c)
+	if l.extend(c); l.segment().Limit != limit {
+		t.Errorf("the limit goes from %v to %v at rest", limit, l.segment().Limit)
 	}
 }
 

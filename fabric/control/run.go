@@ -266,6 +266,7 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 		}
 		c.mu.Lock()
 		if !c.paused && !d.real() {
+			d.extend(c)
 			// When all ranks have finished, the next event may be an idle close seconds away: time must not go there.
 			next, quiet := d.leap(c, func() bool { return d.reported(r) < uint64(len(r.ranks)) })
 			if quiet && next == vt.Never && !r.finished() {
