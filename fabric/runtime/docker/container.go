@@ -55,8 +55,8 @@ func (r *Runtime) containerConfig(s runtime.Spec, image, start string) (*contain
 		Entrypoint: []string{"/uetlab"},
 		Cmd:        []string{"node", "--lab", s.Lab, "--node", s.Name, "--id", strconv.Itoa(s.ID), "--dir", labDir},
 		Env: []string{
-			"GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1", "GOGC=off",
-			fmt.Sprintf("GOMEMLIMIT=%dMiB", r.cfg.Memory>>20),
+			"GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1",
+			fmt.Sprintf("GOMEMLIMIT=%dMiB", r.cfg.Memory/10*9>>20), // the collector works harder before the kernel kills
 			"UETLAB_LAB=" + s.Lab, "UETLAB_NODE=" + s.Name, envLog + "=" + logFile,
 		},
 		Labels:      labels,

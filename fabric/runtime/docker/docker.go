@@ -56,7 +56,7 @@ const (
 	// because a container whose creation was abandoned could appear after everything was cleaned up.
 	stepTimeout = 60 * time.Second
 
-	defaultMemory = 512 << 20
+	defaultMemory = 4 << 30 // room for the buffers of a message of 1 GiB in each direction
 	pidsLimit     = 64
 )
 
@@ -66,7 +66,7 @@ type Config struct {
 	Binary string
 	// Version goes into the label uetlab.version.
 	Version string
-	// Memory limits each container, in bytes; 0 means 512 MiB.
+	// Memory limits each container, in bytes; 0 means 4 GiB.
 	Memory int64
 }
 

@@ -180,7 +180,7 @@ func checkContainer(t *testing.T, c container.InspectResponse, s runtime.Spec) {
 	if !slices.Contains(h.SecurityOpt, "no-new-privileges:true") || len(h.SecurityOpt) != 1 {
 		t.Errorf("security options %v", h.SecurityOpt)
 	}
-	if h.Memory != 512<<20 && h.Memory != 0 { // 0 where the engine has no memory cgroup
+	if h.Memory != defaultMemory && h.Memory != 0 { // 0 where the engine has no memory cgroup
 		t.Errorf("memory limit %d", h.Memory)
 	}
 	if h.PidsLimit == nil || *h.PidsLimit != 64 {

@@ -156,15 +156,13 @@ func argv(s *runtime.Spec) []string {
 	return []string{argv0, "node", "--lab", s.Lab, "--node", s.Name, "--id", strconv.Itoa(s.ID), "--dir", Dir}
 }
 
-// environ is the whole environment of a node. The Go settings fit a process with one busy thread and no garbage.
+// environ is the whole environment of a node. The Go settings fit a process with one busy thread.
 func environ(s *runtime.Spec) []string {
 	return []string{
 		"PATH=" + namespace.DefaultPath,
 		"HOME=/",
 		"GODEBUG=asyncpreemptoff=1",
 		"GOMAXPROCS=1",
-		"GOGC=off",
-		"GOMEMLIMIT=512MiB",
 		envLab + "=" + s.Lab,
 		envNode + "=" + s.Name,
 		envKind + "=" + string(s.Kind),
