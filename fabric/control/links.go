@@ -95,6 +95,9 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 		return none, api.Errorf(api.CodeUsage, "--at (%s): that is past, the lab is at %v (%v after the start of the run)", ch.At, held, sinceRun(cur, held)).
 			WithHint("give a later time, or schedule the change before the run begins")
 	}
+	if at.Sub(held) > farthest {
+		return none, api.Errorf(api.CodeUsage, "--at (%s): that is more than %v ahead", ch.At, farthest)
+	}
 	res.AtNs = int64(at)
 	if cur != nil {
 		res.RelNs = int64(at - cur.t0)
@@ -108,7 +111,6 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 		if err := d.reach(ctx, c, at); err != nil {
 			return none, err
 		}
-		held = at
 		d.rest(c)
 		d.cutCarriers(ctx)
 	}

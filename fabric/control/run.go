@@ -34,11 +34,12 @@ const (
 	runWait = 30 * time.Second       // for nodes to take a run
 )
 
+// result notes the result of a rank that runs on node n.
 func (d *Daemon) result(n *node, r workload.RankResult) {
 	d.runMu.Lock()
 	cur := d.cur
 	d.runMu.Unlock()
-	if cur == nil {
+	if cur == nil || r.Rank < 0 || r.Rank >= len(cur.ranks) || cur.ranks[r.Rank] != n.id {
 		return
 	}
 	cur.mu.Lock()
@@ -156,14 +157,14 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 	}
 	err = d.follow(ctx, r, emit)
 	wall := time.Since(r.began).Seconds()
+	var totals workload.Totals
+	if err == nil {
+		totals, err = d.end(ctx, r, before)
+	}
 	if err != nil {
 		d.abort(r)
 		return nil, err
 	}
-	if err := d.end(ctx, r); err != nil {
-		return nil, err
-	}
-	totals := d.totals(before)
 	totals.WallSeconds = wall
 	ranks := make([]workload.RankResult, 0, len(r.results))
 	for i := range r.ranks {
@@ -185,16 +186,18 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	}
 	// A run begins on a fabric that has converged: how long ago a link was changed by hand must not show in its result.
 	now := max(held, d.virtualNow(c), d.converged)
-	if !c.paused && !d.real() {
-		// What is due by now happens before the run, and what is under way arrives.
-		for tries := 0; tries == 0 || tries < 100 && d.inFlight(); tries++ {
-			if err := d.reach(ctx, c, now); err != nil {
-				return before, err
-			}
-			d.rest(c)
-			now = now.Add(10 * time.Microsecond)
+	if !d.real() {
+		if c.paused {
+			now = held
 		}
+		if err := d.reach(ctx, c, now); err != nil { // what is due by now happens before the run
+			return before, err
+		}
+		d.rest(c)
 		held = c.seg.Limit
+		if err := d.landed(ctx); err != nil {
+			return before, err
+		}
 	}
 	r.t0 = max(held, c.seg.Limit) + 1 // nobody is beyond; nothing else can happen before
 	if d.real() {
@@ -230,6 +233,11 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	}
 	if err != nil {
 		d.forget(r)
+		fctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackLimit)
+		defer cancel()
+		if ferr := d.forgetRun(fctx, r.t0); ferr != nil { // those that have taken it would begin it alone
+			d.log.Warn("take a run back", "err", ferr)
+		}
 		d.release(c, held)
 		return before, err
 	}
@@ -237,6 +245,26 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	r.began = time.Now() // before time goes on: afterwards this process may have to wait for its turn
 	d.release(c, held)
 	return before, nil
+}
+
+// landed waits, while virtual time stands still, until every frame that was written has reached the other end: nodes that
+// are told of a run then know that whatever waits with them was sent before it.
+func (d *Daemon) landed(ctx context.Context) error {
+	deadline := time.Now().Add(ackLimit)
+	for i := range d.plan.Links {
+		l := &d.plan.Links[i]
+		for d.frameOn(l) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if time.Now().After(deadline) {
+				return api.Errorf(api.CodeFailure, "run: the frames that went into link %s and came out of it do not add up", l.Name).
+					WithHint("`uetlab restart %s` wires its links anew", d.nodes[l.A.Node].name)
+			}
+			sleep(tick / 5)
+		}
+	}
+	return nil
 }
 
 func (d *Daemon) forget(r *run) {
@@ -306,16 +334,25 @@ func (d *Daemon) progress(r *run, hi vt.Time) *api.RunProgressInfo {
 	return p
 }
 
-// end lets the last acknowledgements arrive and puts the lab to rest.
-func (d *Daemon) end(ctx context.Context, r *run) error {
+// end lets the last acknowledgements arrive, puts the lab to rest, and counts before anything else can happen.
+func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Totals, error) {
+	var none workload.Totals
 	c := &d.time
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer d.forget(r)
 	if d.real() {
 		c.run = false
 		sleep(20 * time.Millisecond)
-		return nil
+		d.forget(r)
+		return d.totals(before), nil
+	}
+	for c.paused { // just when the last rank had finished
+		c.mu.Unlock()
+		sleep(tick)
+		c.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return none, api.Errorf(api.CodeInterrupted, "run: %w", err)
+		}
 	}
 	var last int64
 	for _, res := range r.results {
@@ -325,7 +362,7 @@ func (d *Daemon) end(ctx context.Context, r *run) error {
 	}
 	held, err := d.hold(ctx, c)
 	if err != nil {
-		return err
+		return none, err
 	}
 	limit := max(held, r.t0.Add(time.Duration(last)+settle))
 	wall, virt := c.wall.Now()-c.markWall, int64(held-c.markVirt)
@@ -334,11 +371,12 @@ func (d *Daemon) end(ctx context.Context, r *run) error {
 	}
 	c.run = false
 	if err := d.reach(ctx, c, limit); err != nil {
-		return err
+		return none, err
 	}
 	d.rest(c)
+	d.forget(r)
 	d.poke()
-	return nil
+	return d.totals(before), nil
 }
 
 // abort ends a run in the middle: at one virtual time all nodes forget it.
@@ -351,7 +389,7 @@ func (d *Daemon) abort(r *run) {
 	defer d.forget(r)
 	held, err := d.hold(ctx, c)
 	if err == nil {
-		at := held.Add(ahead)
+		at := held + 1 // no later than any run can begin that follows
 		if d.real() {
 			at = held.Add(50 * time.Millisecond)
 		}
