@@ -130,6 +130,7 @@ func TestSpecSelectsRanks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := l.nodes[host(2)]
 			n.dead = name == "dead"
+			defer func() { n.dead = false }()
 			r := base
 			c.edit(&r)
 			s, err := l.spec(r, 1000)
