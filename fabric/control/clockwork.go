@@ -41,9 +41,10 @@ const (
 	// neighbours do not hold one another back: without a limit, one that is cut off would run away to the end of time.
 	window   = time.Millisecond
 	tick     = 250 * time.Microsecond
-	ackLimit = 10 * time.Second // a node that does not obey the clock for so long is reported
-	ahead    = time.Microsecond // a change is scheduled so far beyond every horizon
-	farthest = 24 * time.Hour   // that time is moved at once: ports keep picoseconds, which last for 106 days in all
+	ackLimit = 10 * time.Second     // a node that does not obey the clock for so long is reported
+	hostWait = 5 * time.Millisecond // how long a frame of a plain host may wait at a lab that rests: nobody tells of it
+	ahead    = time.Microsecond     // a change is scheduled so far beyond every horizon
+	farthest = 24 * time.Hour       // that time is moved at once: ports keep picoseconds, which last for 106 days in all
 )
 
 func sleep(d time.Duration) {
@@ -278,6 +279,9 @@ func (d *Daemon) restLoop(ctx context.Context) {
 	c := &d.time
 	for ctx.Err() == nil {
 		wait := time.Second
+		if d.hasHosts {
+			wait = hostWait
+		}
 		c.mu.Lock()
 		if !c.run && !c.paused && !d.real() {
 			next := vt.Never
