@@ -23,7 +23,6 @@ type Fabric struct {
 	nodes   []*nodecore.Node
 	ahead   [][]time.Duration // per node and port: lookahead of the link into it, and its pipeline latency
 	now     vt.Time
-	frames  uint64
 	results map[int]workload.RankResult
 }
 
@@ -46,7 +45,6 @@ func (o outlet) Transmit(port int, fr *link.Frame) {
 	g.B = append(g.B, fr.B...)
 	g.Due = fr.Due
 	fr.Release()
-	o.f.frames++
 	to.Deliver(q.PeerIdx, g)
 }
 

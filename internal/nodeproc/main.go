@@ -193,6 +193,7 @@ func (p *proc) configure(c *ctl.Config) error {
 		l.ports[i].valid = c.Start
 	}
 	p.page.Reset(c.Start)
+	p.page.Next.Store(int64(l.node.Next())) // a core may have set timers already; nobody may leap over them
 	p.loop = l
 	return nil
 }
