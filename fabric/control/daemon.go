@@ -385,6 +385,7 @@ func (d *Daemon) Stop() { d.downOnce.Do(func() { close(d.down) }) }
 func (d *Daemon) Close() error {
 	d.stopping.Store(true)
 	d.state.Store(api.LabStopping)
+	d.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()
 	d.mu.Lock()

@@ -281,8 +281,8 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 	var told time.Time
 	stuck := 0
 	for !r.finished() {
-		if err := ctx.Err(); err != nil {
-			return api.Errorf(api.CodeInterrupted, "run: %w", err)
+		if ctx.Err() != nil {
+			return api.Errorf(api.CodeInterrupted, "run: %w", context.Cause(ctx))
 		}
 		for _, id := range r.ranks {
 			if d.nodes[id].isDead() {
@@ -379,8 +379,14 @@ func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Total
 	return d.totals(before), nil
 }
 
-// abort ends a run in the middle: at one virtual time all nodes forget it.
+// abort ends a run in the middle: at one virtual time all nodes forget it, unless they end themselves.
 func (d *Daemon) abort(r *run) {
+	select {
+	case <-d.down:
+		d.forget(r)
+		return
+	default:
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), runWait)
 	defer cancel()
 	c := &d.time

@@ -105,6 +105,8 @@ func lines(w http.ResponseWriter) func(v any) error {
 	}
 }
 
+var errGoing = errors.New("the lab is being taken down")
+
 func (d *Daemon) handleRun(w http.ResponseWriter, r *http.Request) {
 	var req api.RunRequest
 	if err := body(r, &req); err != nil {
@@ -113,7 +115,16 @@ func (d *Daemon) handleRun(w http.ResponseWriter, r *http.Request) {
 	}
 	put := lines(w)
 	began := false
-	err := d.runWorkload(r.Context(), req, func(ev api.RunEvent) error {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	go func() { // ends with the run or the lab
+		select {
+		case <-ctx.Done():
+		case <-d.down:
+			cancel(errGoing)
+		}
+	}()
+	err := d.runWorkload(ctx, req, func(ev api.RunEvent) error {
 		began = true
 		return put(ev)
 	})
