@@ -42,6 +42,7 @@ func labdCommand() *cli.Command {
 
 func runLabd(c *call) error {
 	opt := control.Options{Version: versionInfo().Version, Listen: c.String("listen"), Adopt: c.Bool("adopt")}
+	keepDescriptors() // the progress pipe too: nodes would hold it open when this process dies, and up would wait for more
 	var d *labdir.Dir
 	var progress io.WriteCloser
 	var err error

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
@@ -48,6 +51,7 @@ func spawn(d *labdir.Dir, rootless bool, more ...string) (*daemon, error) {
 		return nil, fmt.Errorf("up: %w", err)
 	}
 	defer w.Close()
+	keepDescriptors()
 	cmd := exec.Command(exe, append([]string{labdName, "--name", d.Lab}, more...)...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.Dir = log, log, []*os.File{w}, "/"
 	// In a user namespace the daemon would take itself for root and look elsewhere.
@@ -68,6 +72,11 @@ func spawn(d *labdir.Dir, rootless bool, more ...string) (*daemon, error) {
 	}()
 	return p, nil
 }
+
+// keepDescriptors keeps from the processes that this one starts whatever descriptors its caller has left open: a daemon
+// and its nodes would hold a script's lock, or the end of its pipe, for as long as the lab is up. Kernels before 5.11
+// cannot; there they stay open.
+func keepDescriptors() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 func spawnError(err error, rootless bool) error {
 	if rootless && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EINVAL)) {
