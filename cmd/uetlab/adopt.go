@@ -37,7 +37,7 @@ func runAdopt(c *call) error {
 	err = p.ready(c.ctx, show.add)
 	show.end()
 	if err != nil {
-		p.stop()
+		p.kill() // asked to stop, one that has become ready just now would take the lab down
 		return err
 	}
 	lab, err := describe(c.ctx, d)

@@ -130,6 +130,11 @@ func (p *daemon) stop() {
 		return
 	case <-time.After(stopTime):
 	}
+	p.kill()
+}
+
+// kill ends the daemon and leaves the lab as it is.
+func (p *daemon) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
