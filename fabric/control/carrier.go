@@ -46,9 +46,7 @@ func (d *Daemon) restoreCarrier(ctx context.Context, id int) error {
 	}
 	l := &d.plan.Links[id]
 	for _, e := range []topology.End{l.A, l.B} {
-		_, files, err := d.nodes[e.Node].call(ctx, d, ctl.Message{Op: "carrier", Port: e.Port, Up: true})
-		closeAll(files)
-		if err != nil {
+		if err := d.ask(ctx, d.nodes[e.Node], ctl.Message{Op: "carrier", Port: e.Port, Up: true}); err != nil {
 			return err
 		}
 	}
@@ -62,7 +60,5 @@ func (d *Daemon) carrier(ctx context.Context, id int, up bool) error {
 	if !d.takesPart(end.Node) {
 		end = d.plan.Links[id].B // a plain host's port keeps its addresses and routes
 	}
-	_, files, err := d.nodes[end.Node].call(ctx, d, ctl.Message{Op: "port", Port: end.Port, Up: up})
-	closeAll(files)
-	return err
+	return d.ask(ctx, d.nodes[end.Node], ctl.Message{Op: "port", Port: end.Port, Up: up})
 }

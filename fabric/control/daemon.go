@@ -255,9 +255,7 @@ func (d *Daemon) configureAll(ctx context.Context) error {
 				return
 			}
 			cfg := d.config(i, routes[i])
-			_, files, err := n.call(ctx, d, ctl.Message{Op: "config", Config: cfg})
-			closeAll(files)
-			errs[i] = err
+			errs[i] = d.ask(ctx, n, ctl.Message{Op: "config", Config: cfg})
 		}()
 	}
 	wg.Wait()

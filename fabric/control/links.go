@@ -2,7 +2,7 @@ package control
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
@@ -62,19 +62,17 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 	d.runMu.Unlock()
 
 	res := api.LinkChangeResult{Link: l.Name, When: api.WhenNow}
-	rel, isRel := strings.CutPrefix(ch.At, "+")
-	var after time.Duration
+	var ns int64
+	isRel := false
 	if ch.At != "" {
-		if after, err = time.ParseDuration(rel); err != nil {
-			return none, api.Errorf(api.CodeUsage, "--at (%s): %w", ch.At, err).WithHint("+50us counts from the start of the run; 1.5ms since the lab came up")
-		}
-		if after < 0 {
-			return none, api.Errorf(api.CodeUsage, "--at (%s): give a time that is not negative", ch.At)
+		if ns, isRel, err = api.ParseAt(ch.At); err != nil {
+			return none, err
 		}
 	}
 	if isRel && cur == nil {
+		after := time.Duration(ns)
 		d.armed = append(d.armed, armed{id, ch, after})
-		res.When, res.RelNs = api.WhenNextRun, int64(after)
+		res.When, res.RelNs = api.WhenNextRun, ns
 		d.event("link", "", l.Name, ch.Op+" armed for the next run at +"+after.String())
 		return res, nil
 	}
@@ -87,16 +85,12 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 	at := held.Add(ahead)
 	switch {
 	case isRel:
-		at, res.When = cur.t0.Add(after), api.WhenThisRun
+		at, res.When = cur.t0.Add(time.Duration(ns)), api.WhenThisRun
 	case ch.At != "":
-		at = vt.Time(after)
+		at = vt.Time(ns)
 	}
-	if at <= held {
-		return none, api.Errorf(api.CodeUsage, "--at (%s): that is past, the lab is at %v (%v after the start of the run)", ch.At, held, sinceRun(cur, held)).
-			WithHint("give a later time, or schedule the change before the run begins")
-	}
-	if at.Sub(held) > farthest {
-		return none, api.Errorf(api.CodeUsage, "--at (%s): that is more than %v ahead", ch.At, farthest)
+	if err := checkTime(ch.At, at, held, cur); err != nil {
+		return none, err
 	}
 	res.AtNs = int64(at)
 	if cur != nil {
@@ -118,11 +112,20 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 	return res, nil
 }
 
-func sinceRun(r *run, t vt.Time) time.Duration {
-	if r == nil {
-		return 0
+// checkTime says whether a change at virtual time at, given as text, can still be scheduled when time is held.
+func checkTime(text string, at, held vt.Time, cur *run) error {
+	switch {
+	case at.Sub(held) > farthest:
+		return api.Errorf(api.CodeUsage, "--at (%s): that is more than %v ahead", text, farthest)
+	case at > held:
+		return nil
 	}
-	return t.Sub(r.t0)
+	where := held.String()
+	if cur != nil {
+		where += fmt.Sprintf(" (%v after the start of the run)", held.Sub(cur.t0))
+	}
+	return api.Errorf(api.CodeUsage, "--at (%s): that is past, the lab is at %s", text, where).
+		WithHint("give a later time, or schedule the change before the run begins")
 }
 
 // fireArmed schedules the changes that waited for a run.

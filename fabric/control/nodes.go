@@ -83,6 +83,13 @@ func (n *node) call(ctx context.Context, d *Daemon, m ctl.Message) (ctl.Reply, [
 	}
 }
 
+// ask calls a node whose answer has no files and no data.
+func (d *Daemon) ask(ctx context.Context, n *node, m ctl.Message) error {
+	_, files, err := n.call(ctx, d, m)
+	closeAll(files)
+	return err
+}
+
 // each calls all nodes for which msg gives a message, at the same time, and joins their errors.
 func (d *Daemon) each(ctx context.Context, msg func(n *node) *ctl.Message) error {
 	errs := make([]error, len(d.nodes))
@@ -95,9 +102,7 @@ func (d *Daemon) each(ctx context.Context, msg func(n *node) *ctl.Message) error
 		wg.Add(1)
 		go func() { // ends with the node's answer or ctx
 			defer wg.Done()
-			_, files, err := n.call(ctx, d, *m)
-			closeAll(files)
-			errs[i] = err
+			errs[i] = d.ask(ctx, n, *m)
 		}()
 	}
 	wg.Wait()

@@ -86,14 +86,24 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 	}
 	cfg := d.config(n.id, d.plan.Routes(down)[n.id])
 	cfg.Start = held
-	ask := func(n *node, m ctl.Message) error {
-		_, files, err := n.call(ctx, d, m)
-		closeAll(files)
+	if err := d.ask(ctx, n, ctl.Message{Op: "config", Config: cfg}); err != nil {
 		return err
 	}
-	if err := ask(n, ctl.Message{Op: "config", Config: cfg}); err != nil {
+	if err := d.wireAnew(ctx, n); err != nil {
 		return err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.conn == nil {
+		return fmt.Errorf("node %s: %w", n.name, errNodeGone)
+	}
+	n.dead = false
+	d.clk.SetDead(n.id, false)
+	return nil
+}
+
+// wireAnew makes the links of a restarted node to its living neighbours, and has both ends take them up.
+func (d *Daemon) wireAnew(ctx context.Context, n *node) error {
 	ns := make([]*os.File, len(d.nodes))
 	for i, m := range d.nodes {
 		m.mu.Lock()
@@ -105,18 +115,18 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 	if err := wiring.WireNode(ctx, d.plan, ns, n.id); err != nil {
 		return err
 	}
-	if err := ask(n, ctl.Message{Op: "start"}); err != nil {
+	if err := d.ask(ctx, n, ctl.Message{Op: "start"}); err != nil {
 		return err
 	}
 	up := func(n *node, port int) error {
-		return ask(n, ctl.Message{Op: "carrier", Port: port, Up: true})
+		return d.ask(ctx, n, ctl.Message{Op: "carrier", Port: port, Up: true})
 	}
 	for i, q := range d.plan.Nodes[n.id].Ports {
 		p := d.nodes[q.Peer]
 		if p.isDead() {
 			continue
 		}
-		if err := ask(p, ctl.Message{Op: "rewire", Port: q.PeerIdx}); err != nil {
+		if err := d.ask(ctx, p, ctl.Message{Op: "rewire", Port: q.PeerIdx}); err != nil {
 			return err
 		}
 		if err := errors.Join(up(p, q.PeerIdx), up(n, i)); err != nil {
@@ -124,13 +134,6 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		}
 		d.links[q.Link].NoCarrier = false
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.conn == nil {
-		return fmt.Errorf("node %s: %w", n.name, errNodeGone)
-	}
-	n.dead = false
-	d.clk.SetDead(n.id, false)
 	return nil
 }
 

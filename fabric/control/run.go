@@ -44,7 +44,7 @@ func (d *Daemon) result(n *node, r workload.RankResult) {
 	}
 	cur.mu.Lock()
 	defer cur.mu.Unlock()
-	if _, ok := cur.results[r.Rank]; !ok && r.Rank >= 0 && r.Rank < len(cur.ranks) { // once complete they are read without the lock
+	if _, ok := cur.results[r.Rank]; !ok { // once complete they are read without the lock
 		cur.results[r.Rank] = r
 	}
 }
@@ -203,11 +203,6 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	if d.real() {
 		r.t0 = now.Add(50 * time.Millisecond) // no agreement: the message must be there before its time
 	}
-	addrs := make([]string, len(r.ranks))
-	rank := map[int]int{}
-	for i, id := range r.ranks {
-		addrs[i], rank[id] = d.plan.Nodes[id].Addr4.String(), i
-	}
 	d.runMu.Lock()
 	d.cur = r
 	d.runMu.Unlock()
@@ -216,22 +211,7 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	for _, id := range r.ranks {
 		r.rx = append(r.rx, d.nodes[id].page.FEP[fep.DataRxBytes].Load())
 	}
-	wctx, cancel := context.WithTimeout(ctx, runWait)
-	defer cancel()
-	err = d.each(wctx, func(n *node) *ctl.Message {
-		if !d.takesPart(n.id) {
-			return nil
-		}
-		m := &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Rank: -1, Addrs: addrs}
-		if i, ok := rank[n.id]; ok {
-			m.Rank = i
-		}
-		return &ctl.Message{Op: "run", Run: m}
-	})
-	if err == nil {
-		err = d.fireArmed(wctx, r.t0)
-	}
-	if err != nil {
+	if err := d.tell(ctx, r, warm); err != nil {
 		d.forget(r)
 		fctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackLimit)
 		defer cancel()
@@ -245,6 +225,30 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	r.began = time.Now() // before time goes on: afterwards this process may have to wait for its turn
 	d.release(c, held)
 	return before, nil
+}
+
+// tell schedules a run at all nodes, and with it the changes that have waited for one.
+func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
+	ctx, cancel := context.WithTimeout(ctx, runWait)
+	defer cancel()
+	addrs := make([]string, len(r.ranks))
+	rank := map[int]int{}
+	for i, id := range r.ranks {
+		addrs[i], rank[id] = d.plan.Nodes[id].Addr4.String(), i
+	}
+	if err := d.each(ctx, func(n *node) *ctl.Message {
+		if !d.takesPart(n.id) {
+			return nil
+		}
+		m := &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Rank: -1, Addrs: addrs}
+		if i, ok := rank[n.id]; ok {
+			m.Rank = i
+		}
+		return &ctl.Message{Op: "run", Run: m}
+	}); err != nil {
+		return err
+	}
+	return d.fireArmed(ctx, r.t0)
 }
 
 // landed waits, while virtual time stands still, until every frame that was written has reached the other end: nodes that
