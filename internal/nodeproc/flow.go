@@ -12,14 +12,13 @@ import (
 // processor for a long while. Whoever waits here goes on taking frames itself, so that nobody waits for it in a circle. It
 // costs wall time alone.
 func (l *loop) makeRoom(p *port) {
-	since := int64(0)
-	for tries := 0; l.seg.Flags&clock.Real == 0 && !l.clk.Dead(p.peerID); tries++ {
+	var wait patience
+	for l.seg.Flags&clock.Real == 0 && !l.clk.Dead(p.peerID) {
 		p.room, p.seen = int64(p.peer.Room.Load()), p.peer.Taken[p.theirs].Load()
 		if p.room == 0 || int64(p.sent-p.seen) < p.room {
 			return
 		}
-		if tries == 0 {
-			since = l.wall.Now()
+		if wait.tries == 0 {
 			l.sock.Flush(l.refused) // the other end cannot take what waits here
 		}
 		l.readPeers()
@@ -28,16 +27,29 @@ func (l *loop) makeRoom(p *port) {
 			l.page.Taken[i].Store(l.ports[i].taken)
 		}
 		l.missing()
-		if l.wall.Now()-since > int64(roomAfter) {
+		if wait.rest(l.wall.Now); l.wall.Now()-wait.since > int64(roomAfter) {
 			return
 		}
-		rest(tries)
 	}
 }
 
-// rest yields the processor, or sleeps for a moment after many tries.
-func rest(tries int) {
-	if tries < yields {
+// patience says how a node passes the time while it waits for others.
+type patience struct {
+	tries int
+	since int64 // wall time of the first try
+	nap   bool
+}
+
+// rest yields the processor; the others are most likely about to go on. Only after a while without any progress, as when
+// one of them is stopped, does it sleep in between: nodes that sleep too soon make each other wait.
+func (p *patience) rest(now func() int64) {
+	switch p.tries++; {
+	case p.tries == 1:
+		p.since, p.nap = now(), false
+	case p.tries%64 == 0:
+		p.nap = now()-p.since > int64(napAfter)
+	}
+	if !p.nap {
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		return
 	}

@@ -58,7 +58,7 @@ type loop struct {
 	horizon vt.Time
 	out     []outgoing
 	busy    bool // the page's Seq is odd
-	idle    int
+	idle    patience
 	late    uint64
 	worst   time.Duration
 	frames  uint64
@@ -78,7 +78,7 @@ type loop struct {
 }
 
 const (
-	yields     = 400                    // fruitless sweeps before the loop sleeps between them
+	napAfter   = 20 * time.Millisecond  // no progress for so long: the loop sleeps between sweeps
 	nap        = 50 * time.Microsecond  // that sleep
 	lostAfter  = 200 * time.Millisecond // a neighbour's frames are missing for so long: they were dropped
 	roomAfter  = 10 * time.Second       // a neighbour takes no frames for so long: it will not
@@ -381,7 +381,7 @@ func (l *loop) run() error {
 			progress = l.agreed()
 		}
 		if progress || !read { // who sleeps on an old segment has used up the message that was to wake it for the new one
-			l.idle = 0
+			l.idle.tries, l.idle.nap = 0, false
 			continue
 		}
 		if err := l.wait(); err != nil {
@@ -394,22 +394,20 @@ func (l *loop) run() error {
 // wait passes the time when nothing can be handled: it yields for a while, since the others are most likely about to go
 // on, and then sleeps; at rest it blocks until a message or a frame comes.
 func (l *loop) wait() error {
-	l.idle++
 	if err := l.look(); err != nil {
 		return err
 	}
 	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
 	switch {
-	case l.seg.Flags&clock.Real != 0 && l.idle > 2:
+	case l.seg.Flags&clock.Real != 0 && l.idle.tries > 2:
 		return l.block(l.untilNext())
-	case resting && l.idle > 2:
+	case resting && l.idle.tries > 2:
 		return l.block(-1)
-	default:
-		if l.idle >= yields {
-			l.missing()
-		}
-		rest(l.idle)
 	}
+	if l.idle.nap {
+		l.missing()
+	}
+	l.idle.rest(l.wall.Now)
 	return nil
 }
 

@@ -93,10 +93,10 @@ func (w *twins) turn(id int) {
 		l.seg = s
 	}
 	if !l.agreed() {
-		l.idle++
+		l.idle.tries++
 		l.missing()
 	} else {
-		l.idle = 0
+		l.idle.tries = 0
 	}
 	for {
 		var r ctl.Reply
