@@ -26,9 +26,6 @@ type Fabric struct {
 	results map[int]workload.RankResult
 }
 
-// settle is how long after the last rank's end the last acknowledgements are waited for, as in a lab.
-const settle = 500 * time.Microsecond
-
 // ErrStuck says that no event was left before all ranks had finished.
 var ErrStuck = errors.New("nothing is left to happen")
 
@@ -135,7 +132,7 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time) (workload.Result, error) {
 			last = max(last, s.EndNs, s.AckedNs)
 		}
 	}
-	for f.step(t0.Add(time.Duration(last) + settle)) {
+	for f.step(t0.Add(time.Duration(last) + workload.Settle)) {
 	}
 	t := f.totals()
 	t.Packets -= before.Packets

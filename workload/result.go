@@ -1,5 +1,11 @@
 package workload
 
+import "time"
+
+// Settle is how long, in virtual time, a fabric goes on after the last rank's end before its counters are read: the last
+// acknowledgements arrive.
+const Settle = 500 * time.Microsecond
+
 // Span is one iteration at one rank, in virtual nanoseconds since the start of the run.
 type Span struct {
 	StartNs int64 `json:"startNs"`

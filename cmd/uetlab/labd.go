@@ -63,6 +63,11 @@ func runLabd(c *call) error {
 			return fmt.Errorf("labd: %s: %w", d.Options(), err)
 		}
 	}
+	lock, err := d.Lock() // one daemon a lab
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
 	rt, err := openRuntime(c.ctx, opt.Runtime)
 	if err != nil {
 		return err

@@ -26,6 +26,10 @@ func (s *linkState) healthy() bool { return s.AB == link.Impair{} && s.BA == lin
 
 func (s *linkState) down() bool { return s.AB.Down || s.BA.Down }
 
+// minRate is the slowest that a link may become, in bit/s: the longest frame takes some seconds then, which receivers still
+// take for a sane time of arrival.
+const minRate = 20e3
+
 // armed is a change that waits for the next run.
 type armed struct {
 	link   int
@@ -160,6 +164,9 @@ func (d *Daemon) checkChange(l *topology.Link, ch *api.LinkChange) error {
 	}
 	if s.Rate != nil && !(*s.Rate > 0 && *s.Rate <= 1) {
 		return api.Errorf(api.CodeUsage, "rate (%v): give a share above 0%% and up to 100%%", *s.Rate)
+	}
+	if s.Rate != nil && float64(l.Rate)**s.Rate < minRate {
+		return api.Errorf(api.CodeUsage, "rate (%v): leaves %.0f bit/s of %s; give at least %g%%", *s.Rate, float64(l.Rate)**s.Rate, l.Name, 100*minRate/float64(l.Rate))
 	}
 	if s.DelayNs != nil && !(*s.DelayNs >= 0 && *s.DelayNs <= int64(time.Second)) {
 		return api.Errorf(api.CodeUsage, "delay (%d ns): give between 0 and 1s", *s.DelayNs)

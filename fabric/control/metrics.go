@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -15,8 +14,6 @@ import (
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/link"
 )
-
-func pid() int { return os.Getpid() }
 
 // collector reads the shared pages whenever Prometheus asks.
 type collector struct{ d *Daemon }

@@ -30,8 +30,7 @@ type run struct {
 }
 
 const (
-	settle  = 500 * time.Microsecond // virtual time after the last rank's end in which the last acknowledgements arrive
-	runWait = 30 * time.Second       // for nodes to take a run
+	runWait = 30 * time.Second // for nodes to take a run
 )
 
 // result notes the result of a rank that runs on node n.
@@ -298,9 +297,12 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 		}
 		c.mu.Lock()
 		if !c.paused && !d.real() {
-			d.extend(c)
-			// When all ranks have finished, the next event may be an idle close seconds away: time must not go there.
-			next, quiet := d.leap(c, func() bool { return d.reported(r) < uint64(len(r.ranks)) })
+			// When all ranks have finished, time need not go further, and must not leap to an idle close seconds away.
+			open := func() bool { return d.reported(r) < uint64(len(r.ranks)) }
+			if open() {
+				d.extend(c)
+			}
+			next, quiet := d.leap(c, open)
 			if quiet && next == vt.Never && !r.finished() {
 				stuck++
 			} else {
@@ -368,7 +370,7 @@ func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Total
 	if err != nil {
 		return none, err
 	}
-	limit := max(held, r.t0.Add(time.Duration(last)+settle))
+	limit := max(held, r.t0.Add(time.Duration(last)+workload.Settle))
 	wall, virt := c.wall.Now()-c.markWall, int64(held-c.markVirt)
 	if virt > 0 {
 		c.dilation = float64(wall) / float64(virt)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
@@ -28,7 +29,7 @@ func (d *Daemon) lab() api.Lab {
 		state = api.LabRunning
 	}
 	d.runMu.Unlock()
-	return api.Lab{Name: d.opt.Lab, Topology: d.opt.Topology, Runtime: d.rt.Name(), Time: t, Seed: d.opt.Seed, Pid: pid(), State: state,
+	return api.Lab{Name: d.opt.Lab, Topology: d.opt.Topology, Runtime: d.rt.Name(), Time: t, Seed: d.opt.Seed, Pid: os.Getpid(), State: state,
 		CreatedAt: d.created, Version: d.opt.Version, Nodes: len(d.plan.Nodes), Links: len(d.plan.Links), Rootless: d.opt.Rootless, Dir: d.dir.Path}
 }
 

@@ -5,7 +5,7 @@
 //	<base>/<lab>/exec.sock   exec requests, SEQPACKET
 //	<base>/<lab>/up.json     what the lab was asked to be
 //	<base>/<lab>/state.json  what the daemon made, written before it makes it
-//	<base>/<lab>/lock        flock of whoever builds the lab or takes it down
+//	<base>/<lab>/lock        flock of the lab's daemon
 //	<base>/<lab>/logs/       labd.log and one file per node
 //	<base>/<lab>/node/       what nodes see: node.sock and pages/; under /dev/shm where base is not on tmpfs
 package labdir

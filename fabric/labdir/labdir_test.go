@@ -215,17 +215,17 @@ func TestLockKeepsOthersOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := d.Lock(false)
+	l, err := d.Lock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Lock(false); !errors.Is(err, ErrLocked) {
+	if _, err := d.Lock(); !errors.Is(err, ErrLocked) {
 		t.Fatalf("second lock: %v", err)
 	}
 	if err := l.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = d.Lock(true); err != nil {
+	if l, err = d.Lock(); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Unlock(); err != nil {

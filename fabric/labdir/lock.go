@@ -9,26 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked says that another process builds the lab or takes it down.
+// ErrLocked says that the lab has a daemon.
 var ErrLocked = errors.New("lab is busy")
 
 // Lock is a held lock on a lab.
 type Lock struct{ f *os.File }
 
-// Lock takes the lab's lock, which the kernel drops when the process ends. With wait it waits for the holder, without it
-// gives an error that wraps ErrLocked.
-func (d *Dir) Lock(wait bool) (*Lock, error) {
+// Lock takes the lab's lock, which the kernel drops when the process ends. The error wraps ErrLocked when another process
+// has it.
+func (d *Dir) Lock() (*Lock, error) {
 	path := filepath.Join(d.Path, "lock")
-	how := unix.LOCK_EX
-	if !wait {
-		how |= unix.LOCK_NB
-	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock of lab %s: %w", d.Lab, err)
 	}
 	for {
-		err = unix.Flock(int(f.Fd()), how)
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EINTR) {
 			break
 		}
@@ -38,7 +34,7 @@ func (d *Dir) Lock(wait bool) (*Lock, error) {
 	}
 	_ = f.Close() // nothing was written
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: another uetlab builds or removes %s", ErrLocked, d.Lab)
+		return nil, fmt.Errorf("%w: %s has a daemon", ErrLocked, d.Lab)
 	}
 	return nil, fmt.Errorf("lock of lab %s: %w", d.Lab, err)
 }
