@@ -42,6 +42,8 @@ type answer struct {
 	err   error
 }
 
+const helloPatience = 10 * time.Second
+
 var errNodeGone = errors.New("the node has ended")
 
 // call sends a message and waits for its answer. The files that come with it are the caller's.
@@ -126,7 +128,7 @@ func (d *Daemon) wake() {
 	for _, n := range d.nodes {
 		n.mu.Lock()
 		if n.conn != nil && !n.dead {
-			_ = n.conn.Send(&ctl.Message{Op: "wake"}) // a node that is gone is noticed by its reader
+			n.conn.Poke()
 			d.clk.Bell[n.id].Add(1)
 		}
 		n.mu.Unlock()
@@ -172,7 +174,11 @@ func (d *Daemon) acceptNodes(fd int) {
 // serveNode reads all that one node sends.
 func (d *Daemon) serveNode(c *ctl.Conn) {
 	var r ctl.Reply
+	_ = c.Patience(helloPatience) // whoever says nothing holds a thread
 	files, err := c.Recv(&r, true)
+	if err == nil {
+		err = c.Patience(0)
+	}
 	if err != nil || r.Hello == nil || r.Hello.Lab != d.opt.Lab || r.Hello.ID < 0 || r.Hello.ID >= len(d.nodes) ||
 		r.Hello.Node != d.nodes[r.Hello.ID].name || len(files) != 1 {
 		d.log.Warn("a stranger on the lab socket", "err", err)

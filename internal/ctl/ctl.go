@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -166,7 +167,19 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	}
 }
 
-// ErrAgain says that no message waits (only with wait false).
+// Poke sends a message that says nothing, to wake the other end up. Where messages wait already it is not needed, and a
+// full socket holds nobody up.
+func (c *Conn) Poke() {
+	_, _ = unix.SendmsgN(c.fd, []byte(`{"op":"wake"}`), nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT) // a node that is gone is noticed by its reader
+}
+
+// Patience bounds how long Recv waits, 0 = without end. What does not come in time is ErrAgain.
+func (c *Conn) Patience(d time.Duration) error {
+	tv := unix.NsecToTimeval(int64(d))
+	return unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)
+}
+
+// ErrAgain says that no message waits, or came in time.
 var ErrAgain = errors.New("no message")
 
 // Recv reads one message into v. The files that came beside it are the caller's.
