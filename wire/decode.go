@@ -73,18 +73,23 @@ type Packet struct {
 	SES      SES // Header nil if there is none
 	CRC      CRCState
 	CRCValue uint32
+	CtlOS    CtlOSBundle // ordered sets of the link
+	CCUpdate CCUpdate
+	LLDP     []TLV
 	Errs     []error // what is wrong, outermost first; the parts before are sound
+	entropy  []byte  // entropy header
+	crc      []byte  // UET CRC
 }
 
 var (
-	errTrailerBad  = &FieldError{"link trailer", "magic/crc", "is damaged or missing"}
-	errFCSBad      = &FieldError{"link trailer", "fcs", "does not fit the frame"}
-	errCRCBad      = &FieldError{"UET CRC", "crc32c", "does not fit the packet"}
-	errCutNotTrim  = &FieldError{"UDP", "length", "beyond the IP packet, whose DSCP is not a trimmed one"}
-	errUDPGap      = &FieldError{"UDP", "length", "below what the IP packet carries"}
-	errPDSReserved = &FieldError{"PDS prologue", "type", "is reserved"}
-	errICVShort    = &FieldError{"TSS", "icv", "is missing"}
-	errRestBehind  = &FieldError{"UET", "length", "bytes follow the payload"}
+	errTrailerBad  = fieldErr("link trailer", "magic/crc", "is damaged or missing")
+	errFCSBad      = fieldErr("link trailer", "fcs", "does not fit the frame")
+	errCRCBad      = fieldErr("UET CRC", "crc32c", "does not fit the packet")
+	errCutNotTrim  = fieldErr("UDP", "length", "beyond the IP packet, whose DSCP is not a trimmed one")
+	errUDPGap      = fieldErr("UDP", "length", "below what the IP packet carries")
+	errPDSReserved = fieldErr("PDS prologue", "type", "is reserved")
+	errICVShort    = fieldErr("TSS", "icv", "is missing")
+	errRestBehind  = fieldErr("UET", "length", "bytes follow the payload")
 )
 
 // Decode takes a frame apart. It never fails: what is wrong stands in Errs, and the headers before it are there.
@@ -189,6 +194,7 @@ func (p *Packet) transport(ip []byte, proto, dscp uint8, l4 []byte, opt *Options
 			p.note(errEntropyLen)
 			return
 		}
+		p.entropy = l4[:EntropyLen:EntropyLen]
 		p.Native, p.EV, l4 = true, u16(l4, 0), l4[EntropyLen:]
 	default:
 		return
@@ -216,7 +222,7 @@ func (p *Packet) cutCRC(ip, l4 []byte, opt *Options) []byte {
 		return l4
 	}
 	n := len(l4) - CRCLen
-	p.CRCValue = le32(l4[n:])
+	p.crc, p.CRCValue = l4[n:], le32(l4[n:])
 	return l4[:n]
 }
 
@@ -292,7 +298,7 @@ func (p *Packet) leftover(rest []byte, opt *Options) {
 		return
 	}
 	if len(rest) == CRCLen && opt.CRC == CRCAuto && (p.IPv4 != nil || p.IPv6 != nil) {
-		p.CRC, p.CRCValue = CRCBad, le32(rest)
+		p.CRC, p.crc, p.CRCValue = CRCBad, rest, le32(rest)
 		p.note(errCRCBad)
 		return
 	}

@@ -2,7 +2,7 @@ package wire
 
 // Derived returns what follows from the fields by the standard's sums: clear_psn, start_psn, ack_psn, sack_base_psn,
 // sacked_psns (a []uint64), mp_range, and the flag bits by name. A []uint64 stands in Value for sacked_psns alone.
-func (p *Packet) Derived() []Field {
+func (p *Packet) Derived() []FlatField {
 	var l fieldList
 	switch {
 	case p.Inner != nil:
@@ -51,7 +51,7 @@ func (a Ack) derived(l *fieldList) {
 				sacked = append(sacked, uint64(a.SACKBase().Add(i)))
 			}
 		}
-		l.list = append(l.list, Field{l.prefix + "sacked_psns", sacked})
+		l.list = append(l.list, FlatField{l.prefix + "sacked_psns", sacked})
 		l.num("mp_range", uint64(a.MPR())*MPRUnit)
 	}
 	l.flag("flag_epsn", a.Flags()&AckEPSN != 0)

@@ -65,7 +65,7 @@ func (t EtherType) String() string {
 // Eth is a view of a frame that begins with an Ethernet II header.
 type Eth []byte
 
-var errEthShort = &FieldError{"Ethernet", "length", "shorter than 14 bytes"}
+var errEthShort = fieldErr("Ethernet", "length", "shorter than 14 bytes")
 
 // ParseEth returns the 14-byte header of a frame.
 func ParseEth(b []byte) (Eth, error) {

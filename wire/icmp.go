@@ -54,7 +54,7 @@ func ParseICMP(b []byte) (ICMP, error) {
 	return ICMP(b), nil
 }
 
-var errICMPShort = &FieldError{"ICMP", "length", "shorter than 8 bytes"}
+var errICMPShort = fieldErr("ICMP", "length", "shorter than 8 bytes")
 
 // Type returns the message type.
 func (m ICMP) Type() uint8 { return m[0] }

@@ -6,11 +6,11 @@ import "net/netip"
 type IPv4 []byte
 
 var (
-	errV4Short   = &FieldError{"IPv4", "length", "shorter than 20 bytes"}
-	errV4Version = &FieldError{"IPv4", "version", "is not 4"}
-	errV4IHL     = &FieldError{"IPv4", "ihl", "below 5 words, or beyond the packet"}
-	errV4Total   = &FieldError{"IPv4", "total_length", "below the header length, or beyond the frame"}
-	errV4Sum     = &FieldError{"IPv4", "checksum", "does not fit the header"}
+	errV4Short   = fieldErr("IPv4", "length", "shorter than 20 bytes")
+	errV4Version = fieldErr("IPv4", "version", "is not 4")
+	errV4IHL     = fieldErr("IPv4", "ihl", "below 5 words, or beyond the packet")
+	errV4Total   = fieldErr("IPv4", "total_length", "below the header length, or beyond the frame")
+	errV4Sum     = fieldErr("IPv4", "checksum", "does not fit the header")
 )
 
 // ParseIPv4 checks version and lengths, and returns the packet cut to its total length: Ethernet padding falls off. It

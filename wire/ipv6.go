@@ -6,9 +6,9 @@ import "net/netip"
 type IPv6 []byte
 
 var (
-	errV6Short   = &FieldError{"IPv6", "length", "shorter than 40 bytes"}
-	errV6Version = &FieldError{"IPv6", "version", "is not 6"}
-	errV6Payload = &FieldError{"IPv6", "payload_length", "beyond the frame"}
+	errV6Short   = fieldErr("IPv6", "length", "shorter than 40 bytes")
+	errV6Version = fieldErr("IPv6", "version", "is not 6")
+	errV6Payload = fieldErr("IPv6", "payload_length", "beyond the frame")
 )
 
 // ParseIPv6 checks version and length, and returns the packet cut to its payload length.

@@ -182,10 +182,12 @@ const (
 	CCTypeCredit CCType = 1
 )
 
+var ccNames = []string{"NSCC", "CREDIT"}
+
 // String returns the standard's name; 14 and 15 are proprietary.
 func (c CCType) String() string {
 	if c >= 14 {
 		return "PROPRIETARY_" + strconv.Itoa(int(c))
 	}
-	return name([]string{"NSCC", "CREDIT"}, uint8(c))
+	return name(ccNames, uint8(c))
 }

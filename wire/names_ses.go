@@ -64,9 +64,11 @@ const (
 	RespNoResponse RespOpcode = 3
 )
 
+var respNames = []string{"DEFAULT_RESPONSE", "RESPONSE", "RESPONSE_W_DATA", "NO_RESPONSE"}
+
 // String returns the standard's name.
 func (o RespOpcode) String() string {
-	return name([]string{"DEFAULT_RESPONSE", "RESPONSE", "RESPONSE_W_DATA", "NO_RESPONSE"}, uint8(o))
+	return name(respNames, uint8(o))
 }
 
 // LegalFor reports whether o may stand in a header of form n (uet-wire 16, point 6).
@@ -141,12 +143,14 @@ const (
 	ListOverflow List = 1
 )
 
+var listNames = []string{"EXPECTED", "OVERFLOW"}
+
 // String returns the standard's name; 2 and 3 belong to the vendor.
 func (l List) String() string {
 	if l > 1 {
 		return "VENDOR_" + strconv.Itoa(int(l))
 	}
-	return name([]string{"EXPECTED", "OVERFLOW"}, uint8(l))
+	return name(listNames, uint8(l))
 }
 
 // AtomicOp is the 8-bit operation of the atomic extension (uet-wire 11.2).

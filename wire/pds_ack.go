@@ -31,14 +31,14 @@ const MPRUnit = 128
 type Ack []byte
 
 var (
-	errAckShort    = &FieldError{"ACK", "length", "shorter than its header"}
-	errAckType     = &FieldError{"ACK", "type", "is not ACK, ACK_CC or ACK_CCX"}
-	errAckNext     = &FieldError{"ACK", "next_hdr", "may not follow an ACK"}
-	errAckReserved = &FieldError{"ACK", "flags", "reserved bits are set"}
-	errAckReq      = &FieldError{"ACK", "req", "is 3, which is reserved"}
-	errAckSPDCID   = &FieldError{"ACK", "spdcid", "is 0, which names no PDC"}
-	errAckDPDCID   = &FieldError{"ACK", "dpdcid", "is 0, which names no PDC"}
-	errAckCCType   = &FieldError{"ACK_CC", "cc_type", "is reserved"}
+	errAckShort    = fieldErr("ACK", "length", "shorter than its header")
+	errAckType     = fieldErr("ACK", "type", "is not ACK, ACK_CC or ACK_CCX")
+	errAckNext     = fieldErr("ACK", "next_hdr", "may not follow an ACK")
+	errAckReserved = fieldErr("ACK", "flags", "reserved bits are set")
+	errAckReq      = fieldErr("ACK", "req", "is 3, which is reserved")
+	errAckSPDCID   = fieldErr("ACK", "spdcid", "is 0, which names no PDC")
+	errAckDPDCID   = fieldErr("ACK", "dpdcid", "is 0, which names no PDC")
+	errAckCCType   = fieldErr("ACK_CC", "cc_type", "is reserved")
 )
 
 // ParseAck returns the header at the start of b; b[len(a):] is the SES part.

@@ -18,14 +18,14 @@ const ctrlLen = 16 // header and the 32-bit payload that every type but NEGOTIAT
 type Ctrl []byte
 
 var (
-	errCtrlShort    = &FieldError{"CTRL", "length", "shorter than its header and payload"}
-	errCtrlType     = &FieldError{"CTRL", "type", "is not CTRL"}
-	errCtrlCtl      = &FieldError{"CTRL", "ctl_type", "is reserved"}
-	errCtrlReserved = &FieldError{"CTRL", "flags", "reserved bits are set"}
-	errCtrlSPDCID   = &FieldError{"CTRL", "spdcid", "is 0, which names no PDC"}
-	errCtrlDPDCID   = &FieldError{"CTRL", "dpdcid", "is 0 without SYN"}
-	errCtrlSYNRsvd  = &FieldError{"CTRL", "pdc_info", "reserved bits are set"}
-	errNegLen       = &FieldError{"CTRL", "neg_length", "is 0, or beyond the packet"}
+	errCtrlShort    = fieldErr("CTRL", "length", "shorter than its header and payload")
+	errCtrlType     = fieldErr("CTRL", "type", "is not CTRL")
+	errCtrlCtl      = fieldErr("CTRL", "ctl_type", "is reserved")
+	errCtrlReserved = fieldErr("CTRL", "flags", "reserved bits are set")
+	errCtrlSPDCID   = fieldErr("CTRL", "spdcid", "is 0, which names no PDC")
+	errCtrlDPDCID   = fieldErr("CTRL", "dpdcid", "is 0 without SYN")
+	errCtrlSYNRsvd  = fieldErr("CTRL", "pdc_info", "reserved bits are set")
+	errNegLen       = fieldErr("CTRL", "neg_length", "is 0, or beyond the packet")
 )
 
 // ParseCtrl returns the control packet at the start of b, cut to its 12 or 16 bytes; a NEGOTIATION keeps all of b.

@@ -14,13 +14,13 @@ const (
 type Nack []byte
 
 var (
-	errNackShort    = &FieldError{"NACK", "length", "shorter than its header"}
-	errNackType     = &FieldError{"NACK", "type", "is not NACK or NACK_CCX"}
-	errNackNext     = &FieldError{"NACK", "next_hdr", "is not NONE"}
-	errNackReserved = &FieldError{"NACK", "flags", "reserved bits are set"}
-	errNackCode     = &FieldError{"NACK", "nack_code", "is reserved"}
-	errNackRUDI     = &FieldError{"NACK", "spdcid/dpdcid", "is not 0 although NT says RUDI"}
-	errNackDPDCID   = &FieldError{"NACK", "dpdcid", "is 0, which names no PDC"}
+	errNackShort    = fieldErr("NACK", "length", "shorter than its header")
+	errNackType     = fieldErr("NACK", "type", "is not NACK or NACK_CCX")
+	errNackNext     = fieldErr("NACK", "next_hdr", "is not NONE")
+	errNackReserved = fieldErr("NACK", "flags", "reserved bits are set")
+	errNackCode     = fieldErr("NACK", "nack_code", "is reserved")
+	errNackRUDI     = fieldErr("NACK", "spdcid/dpdcid", "is not 0 although NT says RUDI")
+	errNackDPDCID   = fieldErr("NACK", "dpdcid", "is 0, which names no PDC")
 )
 
 // ParseNack returns the header at the start of b.

@@ -16,14 +16,14 @@ const reqReserved = 0x63
 type Request []byte
 
 var (
-	errReqShort    = &FieldError{"RUD/ROD request", "length", "shorter than its header"}
-	errReqType     = &FieldError{"RUD/ROD request", "type", "is not RUD_REQ, ROD_REQ, RUD_CC_REQ or ROD_CC_REQ"}
-	errReqNext     = &FieldError{"RUD/ROD request", "next_hdr", "may not follow a request"}
-	errReqReserved = &FieldError{"RUD/ROD request", "flags", "reserved bits are set"}
-	errReqSPDCID   = &FieldError{"RUD/ROD request", "spdcid", "is 0, which names no PDC"}
-	errReqDPDCID   = &FieldError{"RUD/ROD request", "dpdcid", "is 0 without SYN"}
-	errReqClear    = &FieldError{"RUD/ROD request", "clear_psn_offset", "is positive: CLEAR_PSN would lie ahead of the PSN"}
-	errReqSYNRsvd  = &FieldError{"RUD/ROD request", "pdc_info", "reserved bits are set"}
+	errReqShort    = fieldErr("RUD/ROD request", "length", "shorter than its header")
+	errReqType     = fieldErr("RUD/ROD request", "type", "is not RUD_REQ, ROD_REQ, RUD_CC_REQ or ROD_CC_REQ")
+	errReqNext     = fieldErr("RUD/ROD request", "next_hdr", "may not follow a request")
+	errReqReserved = fieldErr("RUD/ROD request", "flags", "reserved bits are set")
+	errReqSPDCID   = fieldErr("RUD/ROD request", "spdcid", "is 0, which names no PDC")
+	errReqDPDCID   = fieldErr("RUD/ROD request", "dpdcid", "is 0 without SYN")
+	errReqClear    = fieldErr("RUD/ROD request", "clear_psn_offset", "is positive: CLEAR_PSN would lie ahead of the PSN")
+	errReqSYNRsvd  = fieldErr("RUD/ROD request", "pdc_info", "reserved bits are set")
 )
 
 // ParseRequest returns the header at the start of b; b[len(r):] is the SES part.

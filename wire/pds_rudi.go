@@ -16,14 +16,14 @@ type RUDI []byte
 type UUD []byte
 
 var (
-	errRUDIShort    = &FieldError{"RUDI", "length", "shorter than 8 bytes"}
-	errRUDIType     = &FieldError{"RUDI", "type", "is not RUDI_REQ or RUDI_RESP"}
-	errRUDINext     = &FieldError{"RUDI", "next_hdr", "may not follow this type"}
-	errRUDIReserved = &FieldError{"RUDI", "flags", "reserved bits are set"}
-	errUUDShort     = &FieldError{"UUD", "length", "shorter than 4 bytes"}
-	errUUDType      = &FieldError{"UUD", "type", "is not UUD_REQ"}
-	errUUDNext      = &FieldError{"UUD", "next_hdr", "is not a request"}
-	errUUDReserved  = &FieldError{"UUD", "flags", "reserved bits are set"}
+	errRUDIShort    = fieldErr("RUDI", "length", "shorter than 8 bytes")
+	errRUDIType     = fieldErr("RUDI", "type", "is not RUDI_REQ or RUDI_RESP")
+	errRUDINext     = fieldErr("RUDI", "next_hdr", "may not follow this type")
+	errRUDIReserved = fieldErr("RUDI", "flags", "reserved bits are set")
+	errUUDShort     = fieldErr("UUD", "length", "shorter than 4 bytes")
+	errUUDType      = fieldErr("UUD", "type", "is not UUD_REQ")
+	errUUDNext      = fieldErr("UUD", "next_hdr", "is not a request")
+	errUUDReserved  = fieldErr("UUD", "flags", "reserved bits are set")
 )
 
 // ParseRUDI returns the header at the start of b; b[len(r):] is the SES part.

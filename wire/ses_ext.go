@@ -14,12 +14,12 @@ const (
 )
 
 var (
-	errRndvShort   = &FieldError{"rendezvous extension", "length", "shorter than 24 bytes"}
-	errAMOShort    = &FieldError{"atomic extension", "length", "shorter than its 4 or 36 bytes"}
-	errAMOOp       = &FieldError{"atomic extension", "amo_opcode", "is reserved"}
-	errAMOType     = &FieldError{"atomic extension", "amo_datatype", "is reserved"}
-	errAMOReserved = &FieldError{"atomic extension", "reserved", "bits are set"}
-	errSESNext     = &FieldError{"SES", "next_hdr", "is reserved"}
+	errRndvShort   = fieldErr("rendezvous extension", "length", "shorter than 24 bytes")
+	errAMOShort    = fieldErr("atomic extension", "length", "shorter than its 4 or 36 bytes")
+	errAMOOp       = fieldErr("atomic extension", "amo_opcode", "is reserved")
+	errAMOType     = fieldErr("atomic extension", "amo_datatype", "is reserved")
+	errAMOReserved = fieldErr("atomic extension", "reserved", "bits are set")
+	errSESNext     = fieldErr("SES", "next_hdr", "is reserved")
 )
 
 // ParseRendezvous returns the extension at the start of b.

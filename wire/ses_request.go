@@ -76,14 +76,14 @@ func putHead(b []byte, f *HeadFields, second uint16) {
 }
 
 var (
-	errSESShort      = &FieldError{"SES request", "length", "shorter than its header"}
-	errSESVer        = &FieldError{"SES request", "ver", "is not 0"}
-	errSESReserved   = &FieldError{"SES request", "reserved", "bits are set"}
-	errSESOpcode     = &FieldError{"SES request", "opcode", "is reserved, or not allowed in this form"}
-	errSESSOMEOM     = &FieldError{"SES request", "som/eom", "is 0 although this form is always one packet"}
-	errSESPayloadLen = &FieldError{"SES", "payload_length", "beyond the packet"}
-	errSESOffset     = &FieldError{"SES request", "message_offset", "the packet ends beyond request_length"}
-	errSESMsgError   = &FieldError{"SES request", "ie/som/eom", "MSG_ERROR needs ie = 1, eom = 1, som = 0"}
+	errSESShort      = fieldErr("SES request", "length", "shorter than its header")
+	errSESVer        = fieldErr("SES request", "ver", "is not 0")
+	errSESReserved   = fieldErr("SES request", "reserved", "bits are set")
+	errSESOpcode     = fieldErr("SES request", "opcode", "is reserved, or not allowed in this form")
+	errSESSOMEOM     = fieldErr("SES request", "som/eom", "is 0 although this form is always one packet")
+	errSESPayloadLen = fieldErr("SES", "payload_length", "beyond the packet")
+	errSESOffset     = fieldErr("SES request", "message_offset", "the packet ends beyond request_length")
+	errSESMsgError   = fieldErr("SES request", "ie/som/eom", "MSG_ERROR needs ie = 1, eom = 1, som = 0")
 )
 
 // validateHead checks what all forms share.

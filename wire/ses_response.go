@@ -16,11 +16,11 @@ func (r RespHead) Ver() uint8 { return r[1] >> 6 }
 func (r RespHead) ReturnCode() ReturnCode { return ReturnCode(r[1] & 0x3F) }
 
 var (
-	errRespShort    = &FieldError{"SES response", "length", "shorter than its header"}
-	errRespVer      = &FieldError{"SES response", "ver", "is not 0"}
-	errRespOpcode   = &FieldError{"SES response", "opcode", "is not allowed in this form"}
-	errRespCode     = &FieldError{"SES response", "return_code", "is reserved"}
-	errRespReserved = &FieldError{"SES response", "reserved", "bits are set"}
+	errRespShort    = fieldErr("SES response", "length", "shorter than its header")
+	errRespVer      = fieldErr("SES response", "ver", "is not 0")
+	errRespOpcode   = fieldErr("SES response", "opcode", "is not allowed in this form")
+	errRespCode     = fieldErr("SES response", "return_code", "is reserved")
+	errRespReserved = fieldErr("SES response", "reserved", "bits are set")
 )
 
 func (r RespHead) validate(next NextHdr) error {

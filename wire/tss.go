@@ -11,9 +11,9 @@ const (
 )
 
 var (
-	errTSSShort    = &FieldError{"TSS", "length", "shorter than its header"}
-	errTSSType     = &FieldError{"TSS", "type", "is not TSS"}
-	errTSSReserved = &FieldError{"TSS", "reserved", "bit is set"}
+	errTSSShort    = fieldErr("TSS", "length", "shorter than its header")
+	errTSSType     = fieldErr("TSS", "type", "is not TSS")
+	errTSSReserved = fieldErr("TSS", "reserved", "bit is set")
 )
 
 // ParseTSS returns the header at the start of b.

@@ -6,14 +6,14 @@ import "net/netip"
 type UDP []byte
 
 var (
-	errUDPShort    = &FieldError{"UDP", "length", "shorter than 8 bytes"}
-	errUDPLen      = &FieldError{"UDP", "length", "below 8"}
-	errEntropyLen  = &FieldError{"entropy", "length", "shorter than 4 bytes"}
-	errEtherNotIP  = &FieldError{"Ethernet", "type", "is neither IPv4 nor IPv6"}
-	errFragment    = &FieldError{"IPv4", "fragment", "UET is never fragmented"}
-	errNotUET      = &FieldError{"IP", "protocol", "is neither UDP to port 4793 nor the native UET protocol"}
-	errUETEmpty    = &FieldError{"UET", "length", "shorter than the 2-byte prologue"}
-	errUDPNotToUET = &FieldError{"UDP", "destination port", "is not 4793"}
+	errUDPShort    = fieldErr("UDP", "length", "shorter than 8 bytes")
+	errUDPLen      = fieldErr("UDP", "length", "below 8")
+	errEntropyLen  = fieldErr("entropy", "length", "shorter than 4 bytes")
+	errEtherNotIP  = fieldErr("Ethernet", "type", "is neither IPv4 nor IPv6")
+	errFragment    = fieldErr("IPv4", "fragment", "UET is never fragmented")
+	errNotUET      = fieldErr("IP", "protocol", "is neither UDP to port 4793 nor the native UET protocol")
+	errUETEmpty    = fieldErr("UET", "length", "shorter than the 2-byte prologue")
+	errUDPNotToUET = fieldErr("UDP", "destination port", "is not 4793")
 )
 
 // ParseUDP returns the UDP datagram at the start of b, cut to its length field; a length beyond b, which a trimmed packet

@@ -69,7 +69,7 @@ func canon(v any) string {
 	return fmt.Sprint(v)
 }
 
-func compareFields(t *testing.T, what string, want map[string]any, got []Field) {
+func compareFields(t *testing.T, what string, want map[string]any, got []FlatField) {
 	t.Helper()
 	have := map[string]string{}
 	for _, f := range got {
