@@ -1,0 +1,61 @@
+-- Link -----------------------------------------------------------------------------------------------------------------------
+
+local TRAILER_LEN, MAGIC = 24, 0x55454C31
+local LINK_CONTROL, MAC_CONTROL, CC_UPDATE = 0x88B5, 0x8808, 0xFFFE
+
+local function has_trailer(tvb)
+	local n = tvb:len()
+	return link.prefs.trailer and n >= TRAILER_LEN and n == tvb:reported_len() and tvb:range(n - TRAILER_LEN, 4):uint() == MAGIC
+end
+
+-- The trailer stands behind every frame whatever it carries, so it is looked for after all else.
+function link.dissector(tvb, pinfo, root)
+	if not has_trailer(tvb) then return end
+	local n = tvb:len() - TRAILER_LEN
+	local tree = root:add(link, tvb:range(n))
+	local v = {}
+	show("link trailer", tvb, n, tree, v)
+	if crc32(CASTAGNOLI, tvb:range(n, 16):raw()) ~= v["trailer.crc"] then
+		tree:add_proto_expert_info(X.odd, "link trailer: its CRC does not fit")
+	end
+	if link.prefs.fcs and crc32(IEEE, tvb:range(0, n):raw()) ~= v["trailer.fcs"] then
+		tree:add_proto_expert_info(X.odd, "link trailer: the FCS does not fit the frame")
+	end
+	tree:append_text(": due " .. tostring(v["trailer.due"]) .. " ns")
+end
+
+-- Others that read Ethernet trailers are kept off it.
+link:register_heuristic("eth.trailer", function(tvb) return has_trailer(tvb) end)
+
+-- ordered_sets shows up to 8 images of 8 bytes.
+local function ordered_sets(tvb, tree)
+	local names, off, stop = {}, 0, tvb:len() - (has_trailer(tvb) and TRAILER_LEN or 0)
+	while off + 8 <= stop and tvb:range(off, 1):uint() == 0x5C do
+		local kind = tvb:range(off + 1, 1):uint()
+		local name = BY.ctlos[kind]
+		if name then
+			show(name, tvb, off, tree, {})
+		else
+			tree:add_proto_expert_info(X.odd, "ordered set type " .. kind .. " is reserved")
+		end
+		names[#names + 1] = ENUM.CtlOSType[kind] or tostring(kind)
+		off = off + 8
+	end
+	return table.concat(names, ", ")
+end
+
+local plain_mac_control = DissectorTable.get("ethertype"):get_dissector(MAC_CONTROL)
+
+function control.dissector(tvb, pinfo, root)
+	if tvb:len() >= 2 and tvb:range(0, 2):uint() == CC_UPDATE then
+		local tree = root:add(control, tvb())
+		show("CC_Update", tvb, 0, tree, {})
+		pinfo.cols.protocol, pinfo.cols.info = "UE link", "CC_Update"
+	elseif tvb:len() >= 1 and tvb:range(0, 1):uint() == 0x5C then
+		local tree = root:add(control, tvb())
+		pinfo.cols.protocol, pinfo.cols.info = "UE link", ordered_sets(tvb, tree)
+	elseif plain_mac_control then
+		plain_mac_control:call(tvb, pinfo, root) -- PAUSE
+	end
+	return tvb:len()
+end
