@@ -20,7 +20,7 @@ var (
 	errCCOpcode = fieldErr("CC_Update", "opcode", "is not 0xfffe, MAC control extension")
 	errCCCID    = fieldErr("CC_Update", "cid", "is not fa-7a-cb")
 	errCCType   = fieldErr("CC_Update", "type", "is neither 1 nor 2")
-	errCCPad    = fieldErr("CC_Update", "length", "bytes follow the counters")
+	errCCRest   = fieldErr("CC_Update", "length", "bytes follow the counters")
 )
 
 // ParseCCUpdate returns the CC_Update that is the body of an EtherMACControl frame. Other MAC control frames (PAUSE, PFC)

@@ -1,6 +1,10 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // FieldError says which field of which header is wrong, and why. The errors of ParseX, Split and Validate are made once
 // per cause, so that a receiver under attack allocates nothing; they do not say where (Off is -1). Decode, which knows
@@ -42,3 +46,71 @@ func check(bad bool, e *FieldError) error {
 	}
 	return nil
 }
+
+// place is where a header stands: its offset, its table, and the bytes from its beginning to the end of the packet.
+type place struct {
+	off int
+	tab *HeaderTable
+	b   []byte
+}
+
+// note keeps what is wrong, located.
+func (p *Packet) note(err error, at place) {
+	if err == nil {
+		return
+	}
+	if fe, ok := err.(*FieldError); ok {
+		err = at.locate(fe)
+	}
+	p.Errs = append(p.Errs, err)
+}
+
+// noteRest keeps that rest, at off, does not belong there.
+func (p *Packet) noteRest(e *FieldError, off int, rest []byte) {
+	located := *e
+	located.cause, located.Off, located.Value = e, off, byteCount(len(rest))
+	p.Errs = append(p.Errs, &located)
+}
+
+// locate finds the place and the value of the field that e speaks of. What is not there is missing at the end of b.
+func (at place) locate(e *FieldError) *FieldError {
+	l := *e
+	l.cause, l.Off, l.Value = e, at.off+len(at.b), byteCount(len(at.b))
+	if at.tab == nil || len(at.b) < at.tab.Bytes {
+		return &l
+	}
+	value := ""
+	for part := range strings.SplitSeq(e.Field, "/") {
+		f := at.find(part)
+		if f == nil {
+			continue
+		}
+		if value == "" {
+			l.Off = at.off + f.Off/8
+		} else {
+			value += "/"
+		}
+		value += fmt.Sprint(f.Value(at.b))
+	}
+	if value != "" {
+		l.Value = value
+	}
+	return &l
+}
+
+// find returns the field of that name, without the layer's; of reserved fields the first that is not 0.
+func (at place) find(name string) *Field {
+	if name == "req" {
+		name = "flags" // two bits of them
+	}
+	for i := range at.tab.Fields {
+		f := &at.tab.Fields[i]
+		_, short, _ := strings.Cut(f.Name, ".")
+		if short == name && f.Present(at.b) && (f.Kind != KindReserved || f.Uint(at.b) != 0) {
+			return f
+		}
+	}
+	return nil
+}
+
+func byteCount(n int) string { return strconv.Itoa(n) + " bytes" }

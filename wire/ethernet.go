@@ -100,6 +100,30 @@ func AppendEth(dst []byte, to, from MAC, t EtherType) []byte {
 	return append(dst, byte(t>>8), byte(t))
 }
 
+// VLANTag is the contents of one 802.1Q tag.
+type VLANTag struct {
+	PCP uint8  // priority, 0..7
+	DEI bool   // drop eligible
+	VID uint16 // 12 bits
+}
+
+// VLANTagOf takes a tag control word apart.
+func VLANTagOf(tci uint16) VLANTag {
+	return VLANTag{PCP: uint8(tci >> 13), DEI: tci&0x1000 != 0, VID: tci & 0x0FFF}
+}
+
+// TCI returns the tag control word.
+func (t VLANTag) TCI() uint16 {
+	return uint16(t.PCP&7)<<13 | uint16(bit(t.DEI, 0x10))<<8 | t.VID&0x0FFF
+}
+
+// AppendVLAN writes a tag behind an Ethernet header (or tag) whose type is EtherVLAN or EtherQinQ; next is the type of what
+// follows.
+func AppendVLAN(dst []byte, tag VLANTag, next EtherType) []byte {
+	w := tag.TCI()
+	return append(dst, byte(w>>8), byte(w), byte(next>>8), byte(next))
+}
+
 // Network returns the EtherType and the bytes behind the Ethernet header, looking through up to two 802.1Q tags.
 func Network(frame []byte) (EtherType, []byte, error) {
 	if len(frame) < EthLen {

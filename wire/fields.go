@@ -62,7 +62,7 @@ func Tables() []HeaderTable {
 var allTables = []*HeaderTable{
 	tabEth, tabVLAN, tabIPv4, tabIPv6, tabUDP, tabEntropy, tabTSS, tabPrologue, tabRequest, tabRequestCC, tabAck, tabAckCC,
 	tabAckCCX, tabNack, tabNackCCX, tabCtrl, tabRUDI, tabUUD, tabSmall, tabMedium, tabStd, tabResponse, tabResponseData,
-	tabResponseDataSmall, tabRendezvous, tabAtomic, tabCRC, tabTrailer, tabLLRSeq, tabLLRInit, tabCFUpdate, tabCCUpdate,
+	tabResponseDataSmall, tabRendezvous, tabAtomic, tabCRC, tabTrailer, tabCtlOS, tabLLRSeq, tabLLRInit, tabCFUpdate, tabCCUpdate,
 	tabLLDPTLV, tabLLDPChassis, tabLLDPPort, tabLLDPTTL, tabLLDPOrg, tabUEOptions, tabUECBFC, tabUECBFCVC, tabFEPAddr,
 }
 

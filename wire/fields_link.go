@@ -23,6 +23,9 @@ func ctlosFields(rest ...Field) []Field {
 	}, rest, []Field{num("ctlos.ocode", 36, 4, "6")})
 }
 
+// tabCtlOS is what an ordered set of unknown type shows.
+var tabCtlOS = &HeaderTable{Name: "ordered set", Layer: "ctlos", Bytes: CtlOSLen, Fields: ctlosFields()}
+
 var tabLLRSeq = &HeaderTable{Name: "LLR_ACK/NACK", Layer: "ctlos", Codes: []uint64{0x01, 0x02}, Bytes: CtlOSLen,
 	Fields: ctlosFields(num("ctlos.seq", 16, 20, "LLR sequence number"))}
 

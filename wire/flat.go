@@ -67,6 +67,7 @@ func (p *Packet) Flat() []FlatField {
 	l.table(tabUDP, p.UDP)
 	l.table(tabEntropy, p.entropy)
 	p.flatUET(&l)
+	p.flatLink(&l)
 	l.table(tabCRC, p.crc)
 	l.table(tabTrailer, p.Trailer)
 	return l.list

@@ -180,12 +180,8 @@ func (c UECBFC) Validate() error {
 		return errCBFCMethod
 	}
 	for i := range c.NumVC() {
-		v := c.VC(i)
-		if v.Index >= MaxCBFCVCs {
-			return errCBFCVC
-		}
-		if v.Map > VCMapPCP {
-			return errCBFCMap
+		if err := c.VC(i).Validate(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -218,10 +214,23 @@ type CBFCVC struct {
 	Mask  uint8
 }
 
+// Validate checks the contents.
+func (v CBFCVC) Validate() error {
+	if v.Index >= MaxCBFCVCs {
+		return errCBFCVC
+	}
+	return check(v.Map > VCMapPCP, errCBFCMap)
+}
+
 // VC returns the i-th channel listed.
 func (c UECBFC) VC(i int) CBFCVC {
-	b := c[ueCBFCLen+i*ueVCLen:]
+	b := c.vc(i)
 	return CBFCVC{Index: b[0], Limit: u24(b, 1), Map: VCMap(b[4]), Value: b[5], Mask: b[6]}
+}
+
+func (c UECBFC) vc(i int) []byte {
+	off := ueCBFCLen + i*ueVCLen
+	return c[off : off+ueVCLen : off+ueVCLen]
 }
 
 // UECBFCFields describes a CBFC receiver.

@@ -244,7 +244,8 @@ func TestFrameAgainstGopacket(t *testing.T) {
 		}
 		for bit := range len(in.IP) * 8 {
 			in.IP[bit/8] ^= 1 << (bit % 8)
-			covered := bit/8 >= crcStart(in.IP) && crcStart(in.IP) != 0
+			start := (CRCForm{}).start(in.IP)
+			covered := start >= 0 && bit/8 >= start
 			if covered && CheckUETCRC(in.IP) {
 				t.Fatalf("flipped bit %d goes unseen", bit)
 			}

@@ -11,14 +11,17 @@ const (
 	rendezvousLen = 24
 	atomicLen     = 4
 	cswapLen      = 36
+
+	rendezvousName = "rendezvous extension" // in errors
+	atomicName     = "atomic extension"
 )
 
 var (
-	errRndvShort   = fieldErr("rendezvous extension", "length", "shorter than 24 bytes")
-	errAMOShort    = fieldErr("atomic extension", "length", "shorter than its 4 or 36 bytes")
-	errAMOOp       = fieldErr("atomic extension", "amo_opcode", "is reserved")
-	errAMOType     = fieldErr("atomic extension", "amo_datatype", "is reserved")
-	errAMOReserved = fieldErr("atomic extension", "reserved", "bits are set")
+	errRndvShort   = fieldErr(rendezvousName, "length", "shorter than 24 bytes")
+	errAMOShort    = fieldErr(atomicName, "length", "shorter than its 4 or 36 bytes")
+	errAMOOp       = fieldErr(atomicName, "amo_opcode", "is reserved")
+	errAMOType     = fieldErr(atomicName, "amo_datatype", "is reserved")
+	errAMOReserved = fieldErr(atomicName, "reserved", "bits are set")
 	errSESNext     = fieldErr("SES", "next_hdr", "is reserved")
 )
 

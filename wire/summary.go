@@ -72,7 +72,9 @@ func (p *Packet) network(l *line) {
 		arpLine(l, p.Body)
 	default:
 		l.word(p.Eth.Src().String() + " > " + p.Eth.Dst().String() + " " + p.Type.String())
-		l.num("len", uint64(len(p.Body)))
+		if !p.linkLine(l) {
+			l.num("len", uint64(len(p.Body)))
+		}
 	}
 }
 

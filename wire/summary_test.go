@@ -78,7 +78,7 @@ func TestSummary(t *testing.T) {
 		{"arp", build(t, arpEth, &arp), Options{}, "ARP who-has 10.0.0.5 tell 10.0.0.1"},
 		{"arp reply", build(t, arpEth, &reply), Options{}, "ARP 10.0.0.1 is-at 02:00:00:00:00:01"},
 		{"short arp", build(t, arpEth), Options{}, "ARP [BAD ARP header: not Ethernet and IPv4, or shorter than 28 bytes]"},
-		{"lldp", AppendEth(nil, MAC{1}, MAC{2}, EtherLLDP), Options{}, "02:00:00:00:00:00 > 01:00:00:00:00:00 LLDP len 0"},
+		{"lldp", AppendEth(nil, MAC{1}, MAC{2}, EtherLLDP), Options{}, "02:00:00:00:00:00 > 01:00:00:00:00:00 LLDP len 0 [BAD LLDP length: ends without an End TLV]"},
 		{"runt", make([]byte, 9), Options{}, "frame of 9 bytes [BAD Ethernet length: shorter than 14 bytes]"},
 		{"short ip", AppendEth(nil, MAC{1}, MAC{2}, EtherIPv4), Options{}, "02:00:00:00:00:00 > 01:00:00:00:00:00 IPv4 len 0 [BAD IPv4 length: shorter than 20 bytes]"},
 		{"reserved type", uetFrame(base, []byte{0x78, 0}), Options{}, "10.0.0.1 > 10.0.0.5 UET RESERVED_15 ev 4711 [BAD PDS prologue type: is reserved]"},
