@@ -18,7 +18,7 @@ const module = "github.com/uetlab/uetlab/"
 
 // layers lists all packages from the bottom up. A package imports from lower rows only.
 var layers = [][]string{
-	{"wire", "internal/vt", "internal/pktio", "topologies", "fabric/labdir", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet"},
+	{"wire", "internal/vt", "internal/pktio", "topologies", "fabric/labdir", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark"},
 	{"internal/link", "fabric/topology", "scripts/wireshark/gen"},
 	{"internal/engine", "internal/clock", "fabric/runtime", "workload"},
 	{"fep", "switchd", "internal/ctl", "fabric/runtime/namespace"},

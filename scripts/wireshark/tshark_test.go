@@ -48,6 +48,19 @@ func loadVectors(t *testing.T) (all []vector) {
 	return all
 }
 
+// frame is the vector as a frame; what has no outer headers gets some.
+func (v *vector) frame(t *testing.T) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(v.Hex)
+	if err != nil {
+		t.Fatalf("%s: %v", v.Name, err)
+	}
+	if v.Layer == "udp_payload" {
+		b = frameOf(fromA, b)
+	}
+	return b
+}
+
 var (
 	addrA, addrB = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	fromA        = wire.FrameFields{Src: addrA, Dst: addrB, EV: 0xC000}
@@ -95,6 +108,15 @@ func (p packet) walk(v any, name string) {
 	}
 }
 
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // tshark runs the dissector over frames, once, in two passes.
 func tshark(t *testing.T, frames [][]byte, args ...string) []packet {
 	t.Helper()
@@ -102,18 +124,15 @@ func tshark(t *testing.T, frames [][]byte, args ...string) []packet {
 	if err != nil {
 		t.Skip("tshark is not installed: the dissector cannot be tried here")
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "frames.pcap")
-	if err := os.WriteFile(file, pcapOf(frames), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	file := write(t, "frames.pcap", string(pcapOf(frames)))
 	script, err := filepath.Abs(FileName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"-X", "lua_script:" + script, "-2", "-n", "-T", "json", "--no-duplicate-keys", "-r", file}, args...)
+	args = append(args, "-X", "lua_script:"+script, "-2", "-n", "-T", "json", "--no-duplicate-keys", "-r", file)
 	cmd := exec.Command(bin, args...)
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "WIRESHARK_RUN_FROM_BUILD_DIRECTORY=")
+	home := t.TempDir() // no plugins and settings of the user's
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
@@ -214,14 +233,7 @@ func TestVectors(t *testing.T) {
 	vectors := loadVectors(t)
 	var frames [][]byte
 	for _, v := range vectors {
-		b, err := hex.DecodeString(v.Hex)
-		if err != nil {
-			t.Fatalf("%s: %v", v.Name, err)
-		}
-		if v.Layer == "udp_payload" {
-			b = frameOf(fromA, b)
-		}
-		frames = append(frames, b)
+		frames = append(frames, v.frame(t))
 	}
 	packets := tshark(t, frames)
 	fields := 0

@@ -324,6 +324,11 @@ local TABLE = {
 		{ name = "trailer.crc", off = 128, bits = 32, doc = "CRC-32C of the 16 bytes before" },
 		{ name = "trailer.fcs", off = 160, bits = 32, little = true, doc = "CRC-32 of the frame before the trailer" },
 	},
+	["ordered set"] = { len = 8,
+		{ name = "ctlos.lane0", off = 0, bits = 8, doc = "0x5c" },
+		{ name = "ctlos.type", off = 8, bits = 8, enum = "CtlOSType", doc = "kind of ordered set" },
+		{ name = "ctlos.ocode", off = 36, bits = 4, doc = "6" },
+	},
 	["LLR_ACK/NACK"] = { len = 8,
 		{ name = "ctlos.lane0", off = 0, bits = 8, doc = "0x5c" },
 		{ name = "ctlos.type", off = 8, bits = 8, enum = "CtlOSType", doc = "kind of ordered set" },
@@ -1095,7 +1100,7 @@ function control.dissector(tvb, pinfo, root)
 		local tree = root:add(control, tvb())
 		pinfo.cols.protocol, pinfo.cols.info = "UE link", ordered_sets(tvb, tree)
 	elseif plain_mac_control then
-		plain_mac_control:call(tvb, pinfo, root) -- PAUSE
+		pcall(plain_mac_control.call, plain_mac_control, tvb, pinfo, root) -- PAUSE
 	end
 	return tvb:len()
 end
@@ -1113,14 +1118,14 @@ function trimmed_udp.dissector(tvb, pinfo, root)
 	local to_uet = n >= 8 and tvb:len() == n and tvb:range(2, 2):uint() == 4793
 	local dscp = to_uet and (last(f_dscp4) or last(f_dscp6))
 	if not dscp or not is_trimmed(dscp.value) or tvb:range(4, 2):uint() <= n then
-		udp:call(tvb, pinfo, root)
+		pcall(udp.call, udp, tvb, pinfo, root) -- what fails there is shown there
 		return n
 	end
 	sent_length = tvb:range(4, 2):uint()
 	local copy = tvb:bytes()
 	copy:set_index(4, math.floor(n / 256))
 	copy:set_index(5, n % 256)
-	udp:call(copy:tvb("UDP with the length left by trimming"), pinfo, root)
+	pcall(udp.call, udp, copy:tvb("UDP with the length left by trimming"), pinfo, root)
 	sent_length = nil
 	return n
 end

@@ -55,7 +55,7 @@ function control.dissector(tvb, pinfo, root)
 		local tree = root:add(control, tvb())
 		pinfo.cols.protocol, pinfo.cols.info = "UE link", ordered_sets(tvb, tree)
 	elseif plain_mac_control then
-		plain_mac_control:call(tvb, pinfo, root) -- PAUSE
+		pcall(plain_mac_control.call, plain_mac_control, tvb, pinfo, root) -- PAUSE
 	end
 	return tvb:len()
 end

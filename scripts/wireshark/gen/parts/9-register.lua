@@ -11,14 +11,14 @@ function trimmed_udp.dissector(tvb, pinfo, root)
 	local to_uet = n >= 8 and tvb:len() == n and tvb:range(2, 2):uint() == 4793
 	local dscp = to_uet and (last(f_dscp4) or last(f_dscp6))
 	if not dscp or not is_trimmed(dscp.value) or tvb:range(4, 2):uint() <= n then
-		udp:call(tvb, pinfo, root)
+		pcall(udp.call, udp, tvb, pinfo, root) -- what fails there is shown there
 		return n
 	end
 	sent_length = tvb:range(4, 2):uint()
 	local copy = tvb:bytes()
 	copy:set_index(4, math.floor(n / 256))
 	copy:set_index(5, n % 256)
-	udp:call(copy:tvb("UDP with the length left by trimming"), pinfo, root)
+	pcall(udp.call, udp, copy:tvb("UDP with the length left by trimming"), pinfo, root)
 	sent_length = nil
 	return n
 end
