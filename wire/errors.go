@@ -105,8 +105,8 @@ func (at place) find(name string) *Field {
 	}
 	for i := range at.tab.Fields {
 		f := &at.tab.Fields[i]
-		_, short, _ := strings.Cut(f.Name, ".")
-		if short == name && f.Present(at.b) && (f.Kind != KindReserved || f.Uint(at.b) != 0) {
+		_, short, dotted := strings.Cut(f.Name, ".")
+		if (short == name && dotted || f.Name == name) && f.Present(at.b) && (f.Kind != KindReserved || f.Uint(at.b) != 0) {
 			return f
 		}
 	}
