@@ -114,6 +114,10 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 		return []string{runtimeAuto, runtimeDocker, runtimeEmbedded}
 	case "time":
 		return []string{"auto", "real"}
+	case "layer":
+		return []string{layerGuess, layerFrame, layerUET}
+	case "trailer":
+		return []string{trailerAuto, trailerOn, trailerOff}
 	case "from":
 		return nodesOf(ctx, words)
 	case "algo":

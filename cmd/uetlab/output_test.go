@@ -280,7 +280,7 @@ func TestCompletion(t *testing.T) {
 	fakeLab(t, "one")
 	t.Chdir(t.TempDir())
 	for _, c := range []struct{ words, want string }{
-		{"d", "down doctor"},
+		{"d", "down decode doctor"},
 		{"link ", "ls fail restore set"},
 		{"link f", "fail"},
 		{"link fail ", "host0-host1"},
