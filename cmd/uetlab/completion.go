@@ -150,6 +150,8 @@ func argValues(ctx context.Context, l *line) []string {
 		return nodesOf(ctx, l.flags)
 	case name == "inspect":
 		return append(nodesOf(ctx, l.flags), linksOf(ctx, l.flags)...)
+	case name == "wireshark":
+		return append(linksOf(ctx, l.flags), installVerb)
 	case name == "link set" || name == "tcpdump":
 		return linksOf(ctx, l.flags)
 	case name == "completion":
