@@ -131,7 +131,7 @@ func (c *call) decode(o decodeOptions) error {
 		return err
 	}
 	if foreign > 0 {
-		return api.Errorf(api.CodeFailure, "decode %s: %d packets are not of Ethernet", in.name, foreign).WithHint("capture on one interface, not on any")
+		return api.Errorf(api.CodeFailure, "decode %s: %d of the packets not of Ethernet", in.name, foreign).WithHint("capture on one interface, not on any")
 	}
 	return nil
 }

@@ -243,7 +243,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{file(strings.Repeat("00", maxHexLine)), "line 1, column 1048576: the line goes on", 2},
 		{file(string(whole[:len(whole)-5])), "offset 158: cut in a packet, 5 bytes are missing", 1},
 		{file(string(whole[:30])), "offset 24: cut in a packet header, 10 bytes are missing", 1},
-		{file(string(pcapOf(113, []byte{1, 2}))), "1 packets are not of Ethernet", 1},
+		{file(string(pcapOf(113, []byte{1, 2}))), "1 of the packets not of Ethernet", 1},
 	} {
 		o := runLine(t, context.Background(), "decode "+c.arg)
 		if o.code != c.code || !strings.Contains(o.err, c.err) || !strings.Contains(o.err, "hint: ") {
@@ -380,6 +380,44 @@ func FuzzHexReader(f *testing.F) {
 			}
 			if total += len(p.data); len(p.data) == 0 || total > len(s) {
 				t.Fatalf("%d bytes out of %d characters", total, len(s))
+			}
+		}
+	})
+}
+
+// FuzzDecode shows any bytes in all forms: none fails, JSON is sound, and layers lie within the packet.
+func FuzzDecode(f *testing.F) {
+	for _, file := range []string{"frames", "pds_ctrl", "tss", "ses_req"} {
+		b, err := os.ReadFile("../../wire/testdata/vectors/" + file + ".json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		var list []packetVector
+		if err := json.Unmarshal(b, &list); err != nil {
+			f.Fatal(err)
+		}
+		for _, v := range list {
+			if raw, err := hex.DecodeString(v.Hex); err == nil {
+				f.Add(raw)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, layer := range []string{layerGuess, layerFrame, layerUET} {
+			o := decodeOptions{layer: layer, trailer: trailerAuto, native: wire.ProtoNative}
+			d := o.take(1, &rawPacket{data: b, length: len(b) + len(b)%2})
+			for _, form := range []func(*decoded) (string, error){treeText, summaryText, flatText, flatJSON, viewJSON} {
+				if s, err := form(d); err != nil || s == "" && len(d.flat()) > 0 {
+					t.Fatalf("%q, %v", s, err)
+				}
+			}
+			if s, _ := viewJSON(d); !json.Valid([]byte(s)) {
+				t.Fatalf("%s", s)
+			}
+			for _, l := range d.layers() {
+				if l.Offset != nil && (*l.Offset < 0 || *l.Offset+l.Length > len(b)) {
+					t.Fatalf("%s at %d, %d bytes, of %d", l.Name, *l.Offset, l.Length, len(b))
+				}
 			}
 		}
 	})
