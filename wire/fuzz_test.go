@@ -26,6 +26,10 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b, false)
 		f.Add(AppendTrailer(bytes.Clone(b), 1, 0), true)
 	})
+	for _, b := range linkFrames() {
+		f.Add(b, false)
+		f.Add(AppendTrailer(b, 1, 0), true)
+	}
 	f.Add(append(AppendEth(nil, Broadcast, MAC{}, EtherARP), make([]byte, 28)...), false)
 	f.Fuzz(func(t *testing.T, b []byte, trailer bool) {
 		opt := Options{Trailer: trailer, Open: func(_ []byte, _ TSS, sealed []byte, _ bool) ([]byte, error) { return sealed, nil }}
@@ -33,6 +37,11 @@ func FuzzDecode(f *testing.F) {
 		for _, p := range []Packet{Decode(b, opt), DecodeUET(b, opt)} {
 			if p.Summary() == "" {
 				t.Error("no summary")
+			}
+			for _, err := range p.Errs {
+				if fe, ok := err.(*FieldError); !ok || fe.Off < 0 || fe.Off > len(b) {
+					t.Errorf("error without a place: %v", err)
+				}
 			}
 			if bytes.ContainsAny([]byte(p.Summary()), "\n\r\x1b") {
 				t.Errorf("summary is not one line: %q", p.Summary())

@@ -45,7 +45,7 @@ func kinds() []kind {
 	list := []kind{
 		{"RUD_REQ", req(TypeRUDReq, NextRequestStd), false, 9, 1, "RUD/ROD request", "spdcid", 8, "0", 11, "RUD/ROD request"},
 		{"ROD_CC_REQ", req(TypeRODCCReq, NextRequestStd), false, 3, 7, "RUD/ROD request", "clear_psn_offset", 2, "7", 15, "RUD/ROD request"},
-		{"RUD_CC_REQ", req(TypeRUDCCReq, NextNone), false, 13, 1, "RUD/ROD request", "next_hdr", 0, "0", 12, "RUD/ROD request"},
+		{"RUD_CC_REQ", req(TypeRUDCCReq, NextRequestStd), false, 11, 2, "RUD/ROD request", "dpdcid", 10, "0", 15, "RUD/ROD request"},
 		{"ACK", ack(TypeAck, NextNone), false, 11, 2, "ACK", "dpdcid", 10, "0", 11, "ACK"},
 		{"ACK_CC", ack(TypeAckCC, NextNone), false, 12, 0x50, "ACK_CC", "cc_type", 12, "5", 31, "ACK"},
 		{"ACK_CCX", ack(TypeAckCCX, NextNone), false, 1, 6, "ACK", "req", 1, "6", 39, "ACK"},
