@@ -61,6 +61,11 @@ func rudi(typ wire.PDSType) []byte {
 func TestConversation(t *testing.T) {
 	probe := wire.AppendCtrl(nil, &wire.CtrlFields{Ctl: wire.CtlProbe, Flags: wire.CtrlAR, ProbeOpaque: 0xBEEF, SPDCID: 5, DPDCID: 9})
 	nack := wire.AppendNack(nil, &wire.NackFields{Type: wire.TypeNack, Code: wire.NackTrimmed, PSN: psn2, SPDCID: 9, DPDCID: 5})
+	quoting := wire.AppendEth(nil, macA, macB, wire.EtherIPv4)
+	quoting, ok := wire.AppendICMPError(quoting, frameOf(fromA, request(psn2, wire.ReqSYN))[wire.EthLen:], addrR, wire.ICMPTimeExceeded, 0)
+	if !ok {
+		t.Fatal("no ICMP error was made")
+	}
 	steps := []struct {
 		frame []byte
 		want  string // fields, "name=value"
@@ -77,6 +82,8 @@ func TestConversation(t *testing.T) {
 		10: {frameOf(fromA, rudi(wire.TypeRUDIReq)), "answered_in=11"},
 		11: {frameOf(fromB, rudi(wire.TypeRUDIResp)), "answers=10"},
 		12: {frameOf(fromB, request(psn1, wire.ReqSYN)), "stream=1"}, // the other side opens one, under a PDCID of its own
+		13: {quoting, ""},
+		14: {frameOf(fromA, request(psn2, wire.ReqRETX)), "stream=0 retransmits=4 retransmission"},
 	}
 	var frames [][]byte
 	for i, s := range steps[1:] {

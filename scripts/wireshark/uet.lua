@@ -17,6 +17,7 @@ if not free then
 end
 local native = Proto(NAME .. "_native", "UET entropy header")
 local trimmed_udp = Proto(NAME .. "_trimmed", "UDP of trimmed UET packets")
+local icmp_error = Proto(NAME .. "_quoted", "UET packets quoted by ICMP")
 local link = Proto(NAME .. "_link", "uetlab link trailer")
 local control = Proto(NAME .. "_control", "uetlab link control")
 
@@ -583,7 +584,7 @@ end
 
 local f_src4, f_dst4, f_src6, f_dst6 = Field.new("ip.src"), Field.new("ip.dst"), Field.new("ipv6.src"), Field.new("ipv6.dst")
 local f_dscp4, f_dscp6 = Field.new("ip.dsfield.dscp"), Field.new("ipv6.tclass.dscp")
-local f_udp, f_length, f_icmp4, f_icmp6 = Field.new("udp"), Field.new("udp.length"), Field.new("icmp.type"), Field.new("icmpv6.type")
+local f_udp, f_length = Field.new("udp"), Field.new("udp.length")
 
 -- last gives the innermost occurrence of a field in the packet so far.
 local function last(f)
@@ -597,10 +598,17 @@ local function bytes(info) return info and info.range:raw() or "" end
 local function crc_fits(tvb, ctx)
 	local src, dst = last(f_src4), last(f_dst4)
 	if not src then src, dst = last(f_src6), last(f_dst6) end
-	if not src then return false end
+	if not src then return nil end -- a first pass for which no fields are kept
 	local n = tvb:len() - 4
 	local sum = crc32(CASTAGNOLI, bytes(src), bytes(dst), ctx.entropy or bytes(last(f_udp)), n > 0 and tvb:range(0, n):raw() or "")
 	return sum == tvb:range(n, 4):le_uint()
+end
+
+local sums = {} -- what was found of frames so far
+
+local function crc_known(tvb, ctx)
+	if sums[ctx.number] == nil then sums[ctx.number] = crc_fits(tvb, ctx) end
+	return sums[ctx.number]
 end
 
 -- Conversations --------------------------------------------------------------------------------------------------------------
@@ -610,7 +618,7 @@ end
 local ends, frames, rudi, count
 
 local function reset()
-	ends, frames, rudi, count = {}, {}, {}, 0
+	ends, frames, rudi, count, sums = {}, {}, {}, 0, {}
 end
 reset()
 uet.init = reset
@@ -707,9 +715,11 @@ local function learn(v, pinfo)
 	return me
 end
 
+local quoted = false -- within ICMP
+
 -- links shows what is known of a frame; forward references are there from the second pass on.
 local function links(v, pinfo, tree)
-	if f_icmp4() or f_icmp6() then return end -- quoted in an error: not a packet of its own
+	if quoted then return end
 	local me = frames[pinfo.number]
 	if not pinfo.visited then me = learn(v, pinfo) end
 	if not me then return end
@@ -800,7 +810,7 @@ local function trailer_crc(tvb, n, want, exact, ctx)
 	local surplus = left - want
 	if surplus == 4 or surplus < 4 and not exact and left >= 4 then
 		if not uet.prefs.crc then return surplus == 4 and tvb:len() - 4 or tvb:len(), surplus == 4 and 2 or nil end
-		if crc_fits(tvb, ctx) then return tvb:len() - 4, 1 end
+		if crc_known(tvb, ctx) then return tvb:len() - 4, 1 end
 		if surplus == 4 then return tvb:len() - 4, 0 end
 	end
 	return tvb:len(), nil
@@ -992,6 +1002,7 @@ local function is_trimmed(dscp) return dscp == uet.prefs.trimmed or dscp == uet.
 local function packet(tvb, pinfo, root, ctx)
 	pinfo.cols.protocol = "UET"
 	local tree = root:add(uet, tvb())
+	ctx.number = pinfo.number
 	local dscp = last(f_dscp4) or last(f_dscp6)
 	dscp = dscp and dscp.value
 	local trimmed = dscp ~= nil and is_trimmed(dscp)
@@ -1134,6 +1145,18 @@ DissectorTable.get("ip.proto"):add(17, trimmed_udp)
 DissectorTable.get("ethertype"):add(LINK_CONTROL, control)
 DissectorTable.get("ethertype"):add(MAC_CONTROL, control)
 register_postdissector(link)
+
+-- ICMP quotes packets, which Wireshark takes apart like others; they are no packets of their own.
+local icmp = { [1] = DissectorTable.get("ip.proto"):get_dissector(1), [58] = DissectorTable.get("ip.proto"):get_dissector(58) }
+
+function icmp_error.dissector(tvb, pinfo, root)
+	local d = icmp[pinfo.match_uint]
+	quoted = true
+	pcall(d.call, d, tvb, pinfo, root)
+	quoted = false
+	return tvb:reported_len()
+end
+for n in pairs(icmp) do DissectorTable.get("ip.proto"):add(n, icmp_error) end
 
 local protocol = 0
 

@@ -17,6 +17,7 @@ if not free then
 end
 local native = Proto(NAME .. "_native", "UET entropy header")
 local trimmed_udp = Proto(NAME .. "_trimmed", "UDP of trimmed UET packets")
+local icmp_error = Proto(NAME .. "_quoted", "UET packets quoted by ICMP")
 local link = Proto(NAME .. "_link", "uetlab link trailer")
 local control = Proto(NAME .. "_control", "uetlab link control")
 

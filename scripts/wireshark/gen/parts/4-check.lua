@@ -27,7 +27,7 @@ end
 
 local f_src4, f_dst4, f_src6, f_dst6 = Field.new("ip.src"), Field.new("ip.dst"), Field.new("ipv6.src"), Field.new("ipv6.dst")
 local f_dscp4, f_dscp6 = Field.new("ip.dsfield.dscp"), Field.new("ipv6.tclass.dscp")
-local f_udp, f_length, f_icmp4, f_icmp6 = Field.new("udp"), Field.new("udp.length"), Field.new("icmp.type"), Field.new("icmpv6.type")
+local f_udp, f_length = Field.new("udp"), Field.new("udp.length")
 
 -- last gives the innermost occurrence of a field in the packet so far.
 local function last(f)
@@ -41,8 +41,15 @@ local function bytes(info) return info and info.range:raw() or "" end
 local function crc_fits(tvb, ctx)
 	local src, dst = last(f_src4), last(f_dst4)
 	if not src then src, dst = last(f_src6), last(f_dst6) end
-	if not src then return false end
+	if not src then return nil end -- a first pass for which no fields are kept
 	local n = tvb:len() - 4
 	local sum = crc32(CASTAGNOLI, bytes(src), bytes(dst), ctx.entropy or bytes(last(f_udp)), n > 0 and tvb:range(0, n):raw() or "")
 	return sum == tvb:range(n, 4):le_uint()
+end
+
+local sums = {} -- what was found of frames so far
+
+local function crc_known(tvb, ctx)
+	if sums[ctx.number] == nil then sums[ctx.number] = crc_fits(tvb, ctx) end
+	return sums[ctx.number]
 end

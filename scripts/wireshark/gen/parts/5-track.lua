@@ -5,7 +5,7 @@
 local ends, frames, rudi, count
 
 local function reset()
-	ends, frames, rudi, count = {}, {}, {}, 0
+	ends, frames, rudi, count, sums = {}, {}, {}, 0, {}
 end
 reset()
 uet.init = reset
@@ -102,9 +102,11 @@ local function learn(v, pinfo)
 	return me
 end
 
+local quoted = false -- within ICMP
+
 -- links shows what is known of a frame; forward references are there from the second pass on.
 local function links(v, pinfo, tree)
-	if f_icmp4() or f_icmp6() then return end -- quoted in an error: not a packet of its own
+	if quoted then return end
 	local me = frames[pinfo.number]
 	if not pinfo.visited then me = learn(v, pinfo) end
 	if not me then return end

@@ -69,7 +69,7 @@ local function trailer_crc(tvb, n, want, exact, ctx)
 	local surplus = left - want
 	if surplus == 4 or surplus < 4 and not exact and left >= 4 then
 		if not uet.prefs.crc then return surplus == 4 and tvb:len() - 4 or tvb:len(), surplus == 4 and 2 or nil end
-		if crc_fits(tvb, ctx) then return tvb:len() - 4, 1 end
+		if crc_known(tvb, ctx) then return tvb:len() - 4, 1 end
 		if surplus == 4 then return tvb:len() - 4, 0 end
 	end
 	return tvb:len(), nil

@@ -141,6 +141,7 @@ local function is_trimmed(dscp) return dscp == uet.prefs.trimmed or dscp == uet.
 local function packet(tvb, pinfo, root, ctx)
 	pinfo.cols.protocol = "UET"
 	local tree = root:add(uet, tvb())
+	ctx.number = pinfo.number
 	local dscp = last(f_dscp4) or last(f_dscp6)
 	dscp = dscp and dscp.value
 	local trimmed = dscp ~= nil and is_trimmed(dscp)

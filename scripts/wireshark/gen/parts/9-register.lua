@@ -28,6 +28,18 @@ DissectorTable.get("ethertype"):add(LINK_CONTROL, control)
 DissectorTable.get("ethertype"):add(MAC_CONTROL, control)
 register_postdissector(link)
 
+-- ICMP quotes packets, which Wireshark takes apart like others; they are no packets of their own.
+local icmp = { [1] = DissectorTable.get("ip.proto"):get_dissector(1), [58] = DissectorTable.get("ip.proto"):get_dissector(58) }
+
+function icmp_error.dissector(tvb, pinfo, root)
+	local d = icmp[pinfo.match_uint]
+	quoted = true
+	pcall(d.call, d, tvb, pinfo, root)
+	quoted = false
+	return tvb:reported_len()
+end
+for n in pairs(icmp) do DissectorTable.get("ip.proto"):add(n, icmp_error) end
+
 local protocol = 0
 
 local function set_protocol()
