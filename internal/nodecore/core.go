@@ -6,6 +6,7 @@ package nodecore
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -23,6 +24,8 @@ const (
 	// realWindow is what is in flight per PDC with --time real: a BDP of the modelled rate would queue for longer than the
 	// retransmission timeout on a machine that forwards at a hundredth of it.
 	realWindow = 64 << 10
+	// bigRun is the message size, in bytes, from which memory is made room for first.
+	bigRun = 64 << 20
 	// ethAndTag is what a frame has around an IP packet: Ethernet header and one VLAN tag.
 	ethAndTag = 18
 )
@@ -198,6 +201,9 @@ func (n *Node) startRank(now vt.Time, r ctl.Run, addrs []netip.Addr) {
 	})
 	for i, a := range addrs {
 		ep.InsertAddr(a, 0, uint32(i))
+	}
+	if r.Spec.Size >= bigRun {
+		runtime.GC() // the buffers of the run before are garbage now: both at once could be more than the node may use
 	}
 	rank, err := workload.NewRank(r.Spec, r.Rank, endpoint{ep, n, &rank}, n.report)
 	if err != nil {
