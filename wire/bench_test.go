@@ -21,37 +21,6 @@ func benchFrame() []byte {
 	return AppendUETCRC(append(b, make([]byte, 4096)...))
 }
 
-func BenchmarkEncodeRequestStd(b *testing.B) {
-	buf := make([]byte, 0, 128)
-	req, std := benchReq, benchStd
-	b.ReportAllocs()
-	for b.Loop() {
-		req.PSN++
-		buf = AppendSESStd(AppendRequest(buf[:0], &req), &std)
-	}
-}
-
-func BenchmarkDecodeRequestStd(b *testing.B) {
-	buf := append(AppendSESStd(AppendRequest(nil, &benchReq), &benchStd), make([]byte, 4096)...)
-	var sink uint64
-	var s SES
-	b.ReportAllocs()
-	for b.Loop() {
-		r, err := ParseRequest(buf)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Split(r.Next(), buf[len(r):]); err != nil {
-			b.Fatal(err)
-		}
-		std := SESStd(s.Header)
-		h := std.Head()
-		sink += uint64(r.PSN()) + uint64(r.ClearPSN()) + uint64(r.DPDCID()) + uint64(h.Opcode()) + uint64(std.MessageID()) +
-			uint64(std.RequestLength()) + uint64(h.JobID()) + std.BufferOffset() + std.MatchBits() + uint64(len(s.Payload))
-	}
-	benchSink = sink
-}
-
 var benchSink uint64
 
 // BenchmarkOuterUETLab and BenchmarkOuterGopacket read the same Ethernet, IPv4 and UDP headers of the same packet.
