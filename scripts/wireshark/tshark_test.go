@@ -180,9 +180,10 @@ func canon(s string) string {
 
 // alias tells where Wireshark's own dissectors show a field.
 var alias = map[string][]string{
+	"eth.dst": {"eth.dst"}, "eth.src": {"eth.src"}, "eth.type": {"eth.type"},
 	"ip.version": {"ip.version", "ipv6.version"}, "ip.dscp": {"ip.dsfield.dscp", "ipv6.tclass.dscp"},
 	"ip.ecn": {"ip.dsfield.ecn", "ipv6.tclass.ecn"}, "ip.total_length": {"ip.len"}, "ip.payload_length": {"ipv6.plen"},
-	"ip.ttl": {"ip.ttl", "ipv6.hlim"}, "ip.proto": {"ip.proto", "ipv6.nxt"}, "ip.flow_label": {"ipv6.flow"},
+	"ip.id": {"ip.id"}, "ip.checksum": {"ip.checksum"}, "ip.ttl": {"ip.ttl", "ipv6.hlim"}, "ip.proto": {"ip.proto", "ipv6.nxt"}, "ip.flow_label": {"ipv6.flow"},
 	"ip.src": {"ip.src", "ipv6.src"}, "ip.dst": {"ip.dst", "ipv6.dst"},
 	"udp.src_port": {"udp.srcport"}, "udp.dst_port": {"udp.dstport"}, "udp.length": {"udp.length"}, "udp.checksum": {"udp.checksum"},
 }
@@ -239,7 +240,7 @@ func (p packet) check(t *testing.T, name string, want any) {
 	}
 }
 
-// TestVectors shows all vectors to tshark in one run and compares all fields that they list. Of a secured one, which tshark
+// TestVectors shows all vectors to tshark in one run and compares all fields that they list, and all that the Go codec finds. Of a secured one, which tshark
 // has no key for, these are the outer fields and the body.
 func TestVectors(t *testing.T) {
 	vectors := loadVectors(t)
@@ -248,7 +249,7 @@ func TestVectors(t *testing.T) {
 		frames = append(frames, v.frame(t))
 	}
 	packets := tshark(t, frames)
-	fields := 0
+	fields, flat := 0, 0
 	for i, v := range vectors {
 		t.Run(v.Name, func(t *testing.T) {
 			p, want := packets[i], map[string]any{}
@@ -268,10 +269,22 @@ func TestVectors(t *testing.T) {
 				p.check(t, name, x)
 			}
 			fields += len(want)
+			decoded := wire.Decode(frames[i], wire.Options{})
+			for _, f := range decoded.Flat() {
+				if strings.HasPrefix(f.Name, "ip.") && alias[f.Name] == nil {
+					continue // Wireshark has it in other units
+				}
+				if n, ok := f.Value.(uint64); ok {
+					p.check(t, f.Name, json.Number(strconv.FormatUint(n, 10)))
+				} else {
+					p.check(t, f.Name, f.Value)
+				}
+				flat++
+			}
 			sound(t, p, odd[v.Name])
 		})
 	}
-	t.Logf("%d vectors, %d fields", len(vectors), fields)
+	t.Logf("%d vectors: %d fields as listed, %d as decoded by package wire", len(vectors), fields, flat)
 }
 
 // odd are vectors that no end point would send, made to pin the place of a field: the dissector may call them malformed.
