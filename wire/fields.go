@@ -41,12 +41,19 @@ type Field struct {
 
 // HeaderTable describes a header: which bits mean what. Packet.Flat reads packets through these tables, and tests hold
 // the accessors of the views to them.
+//
+// Layer groups the headers that stand in one place of a packet, and Codes are the code points that choose among them:
+// "vlan" and "ip" by EtherType, "udp" by the protocol of IP, "tss" and "pds" by pds.type, "ses" by pds.next_hdr, "ext" by
+// ses.opcode, "ctlos" by ctlos.type, "mac_control" by mac.opcode, "lldp" by lldp.type, "lldp_ue" by lldp.subtype where
+// lldp.oui is UECID. "eth", "entropy", "prologue", "crc", "trailer", "lldp_vc" (what follows the CBFC receiver TLV's
+// Bytes, once for each VC) and "fep_address" have one header each. A table without Codes in a layer with others stands for
+// code points that are not known.
 type HeaderTable struct {
-	Name   string   // in the standard's words where it has one: "ACK_CC", "REQUEST_STD"
-	Layer  string   // what chooses among the headers: "pds" by pds.type, "ses" by pds.next_hdr, "ctlos" by ctlos.type …
-	Codes  []uint64 // code points that choose this header, nil if there is nothing to choose
-	Bytes  int      // size without variable parts
-	Fields []Field  // in the order of the packet; fields may overlap where conditions or sub-fields part them
+	Name   string // in the standard's words where it has one: "ACK_CC", "REQUEST_STD"
+	Layer  string
+	Codes  []uint64
+	Bytes  int     // size without variable and conditional parts
+	Fields []Field // in the order of the packet; they may overlap where conditions part them, or one is part of another
 }
 
 // Tables returns the tables of all headers of uet-wire, of the link control frames and of the lab's own formats, in the
