@@ -117,3 +117,27 @@ func (p packet) number(t *testing.T, name string, want uint64) {
 		t.Errorf("%s = %v, want %d", name, v, want)
 	}
 }
+
+// TestEntropyIsNoPort sends from ports that Wireshark knows as other protocols: to UET the port is an entropy value, and to
+// nobody else.
+func TestEntropyIsNoPort(t *testing.T) {
+	evs := []uint16{53, 67, 123, 161, 443, 1812, 2152, 3784, 4500, 4789, 4793, 6081}
+	var frames [][]byte
+	for _, ev := range evs {
+		f := fromA
+		f.EV = ev
+		frames = append(frames, frameOf(f, request(psn0, wire.ReqSYN)))
+	}
+	dns := frameOf(fromB, []byte{0, 1, 0x81, 0x80, 0, 0, 0, 0, 0, 0, 0, 0})
+	dns[35], dns[36], dns[37], dns[34] = 53, 0x20, 0, 0 // from port 53 to 8192
+	packets := tshark(t, append(frames, dns))
+	for i, ev := range evs {
+		if got := packets[i]["uet.ev"]; len(got) != 1 || canon(got[0]) != strconv.Itoa(int(ev)) || len(packets[i]["uet.pds.psn"]) != 1 {
+			t.Errorf("port %d: ev = %v, protocols %v", ev, got, packets[i]["frame.protocols"])
+		}
+		sound(t, packets[i], false)
+	}
+	if got := packets[len(evs)]["frame.protocols"]; len(got) != 1 || !strings.HasSuffix(got[0], ":dns") {
+		t.Errorf("DNS is taken for %v", got)
+	}
+}

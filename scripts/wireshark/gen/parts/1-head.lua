@@ -16,7 +16,7 @@ if not free then
 	uet = Proto(NAME, "Ultra Ethernet Transport (uetlab)")
 end
 local native = Proto(NAME .. "_native", "UET entropy header")
-local trimmed_udp = Proto(NAME .. "_trimmed", "UDP of trimmed UET packets")
+local over_udp = Proto(NAME .. "_udp", "UET over UDP")
 local icmp_error = Proto(NAME .. "_quoted", "UET packets quoted by ICMP")
 local link = Proto(NAME .. "_link", "uetlab link trailer")
 local control = Proto(NAME .. "_control", "uetlab link control")
