@@ -177,6 +177,18 @@ func TestErrorsSayWhere(t *testing.T) {
 // TestErrorsElsewhere are the places that have no header of their own.
 func TestErrorsElsewhere(t *testing.T) {
 	frame := AppendTrailer(lldpFrame(), 5, 0)
+	cutIP := func(native uint8, n int) []byte { // an IPv4 packet that ends n bytes behind its header
+		b := AppendUDPFrame(nil, &FrameFields{Src: addr4a, Dst: addr4b, Native: native})[:EthLen+IPv4Len+n]
+		IPv4(b[EthLen:]).SetTotalLen(IPv4Len + n)
+		IPv4(b[EthLen:]).SetChecksum()
+		return b
+	}
+	sealed := AppendUDPFrame(nil, &FrameFields{Src: addr4a, Dst: addr4b})
+	sealed = append(AppendTSS(sealed, &TSSFields{SDI: 1}), make([]byte, 12+ICVLen)...)
+	FinishUDP(sealed)
+	open := func([]byte, TSS, []byte, bool) ([]byte, error) {
+		return AppendRequest(nil, &RequestFields{Type: TypeRUDReq, Next: NextRequestStd, DPDCID: 1}), nil
+	}
 	for _, c := range []struct {
 		what  string
 		p     Packet
@@ -190,6 +202,10 @@ func TestErrorsElsewhere(t *testing.T) {
 		{"bytes behind", DecodeUET(append(AppendSESResponse(AppendAck(nil, &AckFields{Type: TypeAck, Next: NextResponse, SPDCID: 1, DPDCID: 2}),
 			&ResponseFields{}), 1, 2), Options{}), errRestBehind, 24, "2 bytes"},
 		{"behind CC_Update", Decode(append(ccFrame(true), 7), Options{}), errCCRest, 60, "1 bytes"},
+		{"entropy", Decode(cutIP(ProtoNative, 2), Options{}), errEntropyLen, 36, "2 bytes"},
+		{"udp", Decode(cutIP(0, 5), Options{}), errUDPShort, 39, "5 bytes"},
+		{"udp cut", Decode(cutIP(0, 8), Options{}), errUDPLen, 38, "0"},
+		{"inside TSS", Decode(sealed, Options{Open: open}), errReqSPDCID, EthLen + IPv4Len + UDPLen + 12 + 8, "0"},
 		{"icv", DecodeUET(AppendTSS(nil, &TSSFields{}), Options{}), errICVShort, 12, "0 bytes"},
 	} {
 		var fe *FieldError
