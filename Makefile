@@ -13,8 +13,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 # Without a readable repository the binary knows no revision.
 VCS     := $(if $(VERSION),auto,false)
 LDFLAGS := -X main.release=$(or $(VERSION),unknown)
-SOURCES := $(shell find cmd fabric fep internal sim switchd topologies wire workload \
-             -type f \( -name '*.go' -o -name '*.yaml' -o -name '*.json' \) ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
+SOURCES := $(shell find cmd fabric fep internal scripts sim switchd topologies wire workload \
+             -type f \( -name '*.go' -o -name '*.yaml' -o -name '*.json' -o -name '*.lua' \) ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
 
 # Packages that bring real labs or containers up; all others are unit tests.
 LABS     := e2e|fabric/runtime/embedded|fabric/runtime/docker

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/uetlab/uetlab/scripts/wireshark"
 )
 
 // packets counts the packet blocks of a pcapng file that may still grow; -1 says that it is not there yet.
@@ -121,6 +123,16 @@ func TestCaptureOfARun(t *testing.T) {
 	}
 	if bad := tshark(t, file, "-Y", "_ws.malformed || _ws.expert.severity == error"); len(bad) > 0 {
 		t.Errorf("tshark finds malformed packets:\n%s", strings.Join(bad, "\n"))
+	}
+	// The dissector takes every packet apart and finds nothing wrong with any.
+	lua := filepath.Join(t.TempDir(), wireshark.FileName)
+	if err := os.WriteFile(lua, []byte(wireshark.Dissector), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := "lua_script:" + lua
+	if dissected := tshark(t, file, "-X", script, "-Y", "uet.pds.type && !_ws.malformed && !(_ws.expert.severity == error)"); len(dissected) != int(n) {
+		t.Errorf("the dissector takes %d packets of %d apart, the others are:\n%s", len(dissected), n,
+			strings.Join(tshark(t, file, "-X", script, "-Y", "!uet.pds.type || _ws.malformed || _ws.expert.severity == error"), "\n"))
 	}
 	if clock := float64(l.clock(t).NowNs) / 1e9; last > clock {
 		t.Errorf("the last packet is stamped %f, virtual time is %f", last, clock)
