@@ -3,6 +3,7 @@
 
 GO       ?= go
 FUZZTIME ?= 30s
+FUZZDIRS ?= .
 BENCH    ?= .
 SHELL    := bash
 # sudo forgets where Go is.
@@ -98,9 +99,9 @@ bench: ## all benchmarks with allocations; BENCH=regexp picks
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (30s)
-	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-	  targets=$$($(GO) test -list '^Fuzz' "$$dir" | awk '/^Fuzz/'); \
+fuzz: ## every fuzz target under FUZZDIRS (.) for FUZZTIME (30s)
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' $(FUZZDIRS) | xargs -n1 dirname | sort -u); do \
+	  dir=./$$dir; targets=$$($(GO) test -list '^Fuzz' "$$dir" | awk '/^Fuzz/'); \
 	  for target in $$targets; do \
 	    printf '\n== fuzz %s %s\n' "$$dir" "$$target"; \
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$dir"; \
