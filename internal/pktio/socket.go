@@ -207,7 +207,9 @@ func (s *Socket) Flush(failed func(port int, err error)) {
 	for i := 0; i < s.n; {
 		n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[i])), uintptr(s.n-i), 0, 0, 0)
 		switch {
-		case e == unix.EINTR || e == unix.EAGAIN:
+		case e == unix.EAGAIN: // our frames wait for the kernel's softirq, which may need this processor
+			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		case e == unix.EINTR:
 		case e != 0:
 			failed(s.port[i], e)
 			i++
