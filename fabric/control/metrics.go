@@ -98,8 +98,6 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			for f := range fep.NumCounters {
 				put(descFEP[f], kind(f.IsGauge()), float64(n.page.FEP[f].Load()), l.Name, n.name)
 			}
-			open := n.page.FEP[fep.PDCOpened].Load() - n.page.FEP[fep.PDCClosed].Load() - n.page.FEP[fep.PDCFailed].Load() - n.page.FEP[fep.PDCExpired].Load()
-			put(descPDCs, prometheus.GaugeValue, float64(int64(open)), l.Name, n.name)
 		}
 	}
 	c.pdcs(put, l.Name)
@@ -119,6 +117,10 @@ func (c collector) pdcs(put func(*prometheus.Desc, prometheus.ValueType, float64
 	}
 	wg.Wait()
 	for i, list := range lists {
+		if list == nil {
+			continue
+		}
+		put(descPDCs, prometheus.GaugeValue, float64(len(list)), lab, c.d.nodes[i].name)
 		for _, p := range list {
 			role := "target"
 			if p.Counters["initiator"] == 1 {
