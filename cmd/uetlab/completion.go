@@ -11,6 +11,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/topologies"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -206,7 +207,8 @@ func labMeant(flags []string) *api.Client {
 	return api.Unix(d.Sock())
 }
 
-func nodesOf(ctx context.Context, flags []string) []string {
+// planMeant is the plan of the lab that the flags mean; nil where there is none.
+func planMeant(ctx context.Context, flags []string) *topology.Plan {
 	cl := labMeant(flags)
 	if cl == nil {
 		return nil
@@ -217,27 +219,25 @@ func nodesOf(ctx context.Context, flags []string) []string {
 	if err != nil {
 		return nil
 	}
+	return &plan
+}
+
+func nodesOf(ctx context.Context, flags []string) []string {
 	var out []string
-	for _, n := range plan.Nodes {
-		out = append(out, n.Name)
+	if plan := planMeant(ctx, flags); plan != nil {
+		for _, n := range plan.Nodes {
+			out = append(out, n.Name)
+		}
 	}
 	return out
 }
 
 func linksOf(ctx context.Context, flags []string) []string {
-	cl := labMeant(flags)
-	if cl == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	plan, err := cl.Plan(ctx)
-	if err != nil {
-		return nil
-	}
 	var out []string
-	for _, l := range plan.Links {
-		out = append(out, l.Name)
+	if plan := planMeant(ctx, flags); plan != nil {
+		for _, l := range plan.Links {
+			out = append(out, l.Name)
+		}
 	}
 	return out
 }

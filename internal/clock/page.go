@@ -21,7 +21,6 @@ const (
 	MaxPorts    = 64
 	MaxNodes    = 4096
 	MaxFEP      = 64 // counters of an end point
-	nodeMagic   = 0x55454c4e00000001
 	clockMagic  = 0x55454c4300000001
 	nodeFileLen = 64 << 10
 	clockLen    = 64 << 10
@@ -50,7 +49,6 @@ func (f Fault) String() string {
 
 // NodePage is a node's page in shared memory. Only the node writes it.
 type NodePage struct {
-	magic   uint64
 	Seq     atomic.Uint64 // odd during a sweep; two equal even readings frame a consistent view
 	Horizon atomic.Int64  // all events up to here are handled and their frames are written
 	Next    atomic.Int64  // the next event that waits, vt.Never if none
@@ -236,11 +234,7 @@ func OpenNode(dir string, id int, write bool) (*NodePage, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := (*NodePage)(p)
-	if write {
-		n.magic = nodeMagic
-	}
-	return n, nil
+	return (*NodePage)(p), nil
 }
 
 func init() {

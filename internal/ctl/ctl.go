@@ -24,7 +24,6 @@ type Hello struct {
 	Lab  string `json:"lab"`
 	Node string `json:"node"`
 	ID   int    `json:"id"`
-	Pid  int    `json:"pid"` // in the node's own PID namespace
 }
 
 // PortPeer is what a node must know of a port's other end.

@@ -43,7 +43,7 @@ const (
 // Main runs a node with the arguments of `uetlab node` and returns the exit code.
 func Main(args []string) int {
 	fs := flag.NewFlagSet("node", flag.ContinueOnError)
-	h := ctl.Hello{Pid: os.Getpid()}
+	var h ctl.Hello
 	fs.StringVar(&h.Lab, "lab", "", "name of the lab")
 	fs.StringVar(&h.Node, "node", "", "name of the node")
 	fs.IntVar(&h.ID, "id", -1, "number of the node")
