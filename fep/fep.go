@@ -182,7 +182,7 @@ func (f *FEP) arriveOther(now vt.Time, port int, fr *link.Frame) {
 	}
 	re.B = b
 	fr.Release()
-	p.Enqueue(now, re)
+	p.Offer(now, 0, re)
 }
 
 func (f *FEP) icmpTarget(t wire.EtherType, ip []byte) bool {
@@ -196,6 +196,9 @@ func (f *FEP) icmpTarget(t wire.EtherType, ip []byte) bool {
 	}
 	return false
 }
+
+// Dequeued implements engine.Core.
+func (f *FEP) Dequeued(vt.Time, int, *link.Frame, bool) {}
 
 // NextFrame implements engine.Core: control packets first, then retransmissions, then new data.
 func (f *FEP) NextFrame(now vt.Time, port int) *link.Frame {

@@ -51,5 +51,5 @@ func (s *Switch) finish(now vt.Time, in *link.Port, r *link.Frame) {
 	if r.B[wire.EthLen]>>4 == 6 {
 		wire.Eth(r.B).SetType(wire.EtherIPv6)
 	}
-	in.Enqueue(now, r)
+	in.Offer(now, 0, r)
 }

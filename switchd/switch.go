@@ -94,6 +94,9 @@ func (s *Switch) Reset(vt.Time) {}
 // Timer implements engine.Core.
 func (s *Switch) Timer(vt.Time, uint64) {}
 
+// Dequeued implements link.Source.
+func (s *Switch) Dequeued(vt.Time, int, *link.Frame, bool) {}
+
 // NextFrame implements link.Source: a switch sends only what it has queued.
 func (s *Switch) NextFrame(vt.Time, int) *link.Frame { return nil }
 
@@ -266,5 +269,5 @@ func (s *Switch) forward(now vt.Time, out int, f *link.Frame) {
 		o.Drop(link.DropPacket, f)
 		return
 	}
-	o.Enqueue(now, f)
+	o.Offer(now, 0, f)
 }

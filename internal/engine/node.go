@@ -74,6 +74,9 @@ func New(c Config, out Out) *Node {
 type source struct{ n *Node }
 
 func (s source) NextFrame(now vt.Time, port int) *link.Frame { return s.n.core.NextFrame(now, port) }
+func (s source) Dequeued(now vt.Time, port int, f *link.Frame, sent bool) {
+	s.n.core.Dequeued(now, port, f, sent)
+}
 
 // Attach gives the node its core and seeds ports and core.
 func (n *Node) Attach(core Core) {
@@ -133,7 +136,7 @@ func (n *Node) Advance(bound vt.Time) int {
 		handled++
 		switch k.Class {
 		case vt.ClassArrival:
-			if n.Ports[k.Port].Received(ev.f) {
+			if n.Ports[k.Port].Received(n.now, ev.f) {
 				n.core.Arrive(n.now, int(k.Port), ev.f)
 			}
 		case vt.ClassTxFree:

@@ -2,6 +2,25 @@ package link
 
 import "encoding/binary"
 
+type frameKind uint8
+
+const (
+	kindUnknown frameKind = iota
+	kindData
+	kindOther
+)
+
+// isData says whether the frame carries an operation; a frame that passes by reference is looked at once.
+func (f *Frame) isData() bool {
+	if f.kind == kindUnknown {
+		f.kind = kindOther
+		if isData(f.B) {
+			f.kind = kindData
+		}
+	}
+	return f.kind == kindData
+}
+
 // isData says whether a frame is a UET RUD, ROD or RUDI request over UDP, the packets that carry an operation.
 func isData(b []byte) bool {
 	const eth, udp, port = 14, 17, 4793

@@ -5,26 +5,36 @@ type Counter int
 
 // The counters of a port. Drop counters count frames; each is a reason of its own, so that nothing is lost silently.
 const (
-	TxFrames    Counter = iota // frames whose serialization began
-	TxBytes                    // their bytes, Ethernet header to payload
-	RxFrames                   // frames that arrived and were accepted
-	RxBytes                    // their bytes
-	RxData                     // of them, UET data requests with payload
-	QueueBytes                 // gauge: bytes that wait in the egress queue now
-	QueuePeak                  // gauge: the most that ever waited since the run began
-	DropQueue                  // egress queue full
-	DropDown                   // the link is down
-	DropBlack                  // blackhole impairment
-	DropLoss                   // loss impairment
-	DropFCS                    // frame check sequence wrong
-	DropTrailer                // no valid link trailer on a lab link
-	DropWindow                 // due time outside the sane window
-	DropTTL                    // TTL or hop limit used up
-	DropNoRoute                // no route to the destination
-	DropPacket                 // packet malformed or of a kind that the node does not handle
-	DropKernel                 // the kernel refused the frame (ENOBUFS, ENETDOWN, …)
-	DropRing                   // the receive ring or socket overflowed
-	Late                       // frames that arrived after their node had passed their due time
+	TxFrames     Counter = iota // frames whose serialization began
+	TxBytes                     // their bytes, Ethernet header to payload
+	RxFrames                    // frames that arrived and were accepted
+	RxBytes                     // their bytes
+	RxData                      // of them, UET data requests with payload
+	TxTwice                     // frames that the duplicate impairment delivered once more
+	Marked                      // frames marked CE
+	Trimmed                     // frames cut to their headers
+	Mirrored                    // copies sent to this mirror port
+	PauseTx                     // PAUSE and PFC frames sent
+	PauseRx                     // PAUSE and PFC frames obeyed
+	QueueBytes                  // gauge: bytes that wait in the egress queue now
+	QueuePeak                   // gauge: the most that ever waited since the run began
+	DropQueue                   // egress queue full
+	DropTrim                    // trimmed copy of a frame, whose queue was full
+	DropWatchdog                // the queue was flushed by the pause storm watchdog
+	DropDown                    // the link is down: not sent
+	DropCut                     // the link went down while the frame was on its way
+	DropBlack                   // blackhole impairment
+	DropLoss                    // loss impairment
+	DropBurst                   // burst loss impairment
+	DropFCS                     // frame check sequence wrong
+	DropTrailer                 // no valid link trailer on a lab link
+	DropWindow                  // due time outside the sane window
+	DropTTL                     // TTL or hop limit used up
+	DropNoRoute                 // no route to the destination
+	DropPacket                  // packet malformed or of a kind that the node does not handle
+	DropKernel                  // the kernel refused the frame (ENOBUFS, ENETDOWN, …)
+	DropRing                    // the receive ring or socket overflowed
+	Late                        // frames that arrived after their node had passed their due time
 	NumCounters
 )
 
@@ -32,8 +42,9 @@ const (
 type Counters [NumCounters]uint64
 
 var counterNames = [NumCounters]string{
-	"tx_frames", "tx_bytes", "rx_frames", "rx_bytes", "rx_data_frames", "queue_bytes", "queue_peak_bytes",
-	"drop_queue_full", "drop_link_down", "drop_blackhole", "drop_loss", "drop_fcs", "drop_trailer", "drop_due_window",
+	"tx_frames", "tx_bytes", "rx_frames", "rx_bytes", "rx_data_frames", "tx_duplicates", "ecn_marked", "trimmed",
+	"mirrored", "pause_tx", "pause_rx", "queue_bytes", "queue_peak_bytes",
+	"drop_queue_full", "drop_trimmed", "drop_watchdog", "drop_link_down", "drop_link_cut", "drop_blackhole", "drop_loss", "drop_burst", "drop_fcs", "drop_trailer", "drop_due_window",
 	"drop_ttl", "drop_no_route", "drop_bad_packet", "drop_kernel", "drop_ring", "late",
 }
 

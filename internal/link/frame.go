@@ -8,11 +8,20 @@ import "github.com/uetlab/uetlab/internal/vt"
 // Frame is one Ethernet frame without link trailer and FCS. It has one owner at a time: whoever is handed a frame
 // passes it on or gives it back to its Pool.
 type Frame struct {
-	B    []byte  // the frame; its capacity leaves room for the trailer
-	Due  vt.Time // when its last bit reaches the receiving end
+	B   []byte  // the frame; its capacity leaves room for the trailer
+	Due vt.Time // when its last bit reaches the receiving end
+	// FCS is what the sender's frame check sequence says, where Damaged: bits of B were flipped on the line since.
+	FCS     uint32
+	Damaged bool
+
+	Queue uint8 // egress queue that it waits in, or waited in at the last port
+	In    uint8 // for the node's core: port that it came in by
+	Group uint8 // for the node's core: what it was counted under there
+
+	kind frameKind // cached, see isData
+	used bool
 	pool *Pool
 	next *Frame
-	used bool
 }
 
 // Room is what a pool keeps behind the longest frame for the link trailer.
@@ -50,7 +59,8 @@ func (p *Pool) Get() *Frame {
 	}
 	f := p.free
 	p.free, f.next = f.next, nil
-	f.B, f.Due, f.used = f.B[:0], 0, true
+	f.B, f.Due, f.used, f.Damaged, f.kind = f.B[:0], 0, true, false, kindUnknown
+	f.Queue, f.In, f.Group = 0, 0, 0
 	p.out++
 	return f
 }
@@ -64,6 +74,14 @@ func (f *Frame) Release() {
 	f.used = false
 	f.next, p.free = p.free, f
 	p.out--
+}
+
+// Copy takes a frame with the same contents and state from the same pool.
+func (f *Frame) Copy() *Frame {
+	g := f.pool.Get()
+	g.B = append(g.B, f.B...)
+	g.Due, g.FCS, g.Damaged, g.Queue, g.In, g.Group, g.kind = f.Due, f.FCS, f.Damaged, f.Queue, f.In, f.Group, f.kind
+	return g
 }
 
 // fifo is an intrusive queue of frames.

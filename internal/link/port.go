@@ -1,6 +1,7 @@
 package link
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"time"
 
@@ -20,23 +21,20 @@ type Host interface {
 // only when it can leave. It returns nil when there is nothing to send; Kick wakes the port up later.
 type Source interface {
 	NextFrame(now vt.Time, port int) *Frame
+	// Dequeued tells of a queued frame, in queue f.Queue, that leaves it: for the line if sent, else it is about to be dropped
+	// because the link went down or its watchdog fired. A frame that is sent may be changed here, its length too.
+	Dequeued(now vt.Time, port int, f *Frame, sent bool)
 }
 
-// Config fixes a port. Rate is in bits per second, Queue in bytes of line (preamble and gap not counted).
+// Config fixes a port. Rate is in bits per second, Queue what Offer lets a queue hold, in bytes without preamble and gap.
 type Config struct {
 	Rate  int64
 	Delay time.Duration
 	Queue int64
 	MTU   int // IP bytes
-}
-
-// Impair holds what is wrong with one direction of a link. The zero value is a healthy link.
-type Impair struct {
-	Down      bool          `json:"down,omitempty"`
-	Blackhole bool          `json:"blackhole,omitempty"` // carrier up, nothing arrives
-	Loss      float64       `json:"loss,omitempty"`      // probability that a frame is lost, 0..1
-	Delay     time.Duration `json:"delayNs,omitempty"`   // extra propagation delay
-	Rate      float64       `json:"rate,omitempty"`      // share of the nominal rate that is left, 0 = all
+	// Queued says that the source has nothing: the node sends only what it has queued, and a port whose queues run empty
+	// needs no event.
+	Queued bool
 }
 
 // Port is the egress of one direction of a link, and the ingress check of the other.
@@ -46,23 +44,29 @@ type Port struct {
 
 	cfg    Config
 	imp    Impair
+	sick   bool // imp touches frames
 	host   Host
 	src    Source
-	rng    *rand.Rand
-	q      fifo
-	qBytes int64
+	dmg    damage
+	rate   int64 // bits per second, impairment counted
+	ctlq   fifo  // MAC control: before everything else, never paused
+	sched  scheduler
 	freePs int64   // when the serializer is free, virtual picoseconds
-	armed  bool    // a TxFree call is under way
-	last   vt.Time // the latest due time: frames of one direction never overtake each other
+	armed  vt.Time // when a TxFree call is due that run asked for, unarmed if none
+	last   vt.Time // the latest due time: without the reorder impairment frames of one direction never overtake each other
 
 	rxDown   bool
 	downFrom vt.Time // the latest interval in which the receiving side was down
 	downTo   vt.Time
 }
 
-// NewPort makes port number index of host; src may be nil.
+const unarmed = vt.Time(-1)
+
+// NewPort makes port number index of host. All its queues share the line in equal parts until Serve says otherwise.
 func NewPort(index int, cfg Config, host Host, src Source) *Port {
-	return &Port{Index: index, cfg: cfg, host: host, src: src, downFrom: -1, downTo: -1}
+	p := &Port{Index: index, cfg: cfg, host: host, src: src, rate: cfg.Rate, armed: unarmed, downFrom: -1, downTo: -1}
+	p.Serve([NumQueues]Service{})
+	return p
 }
 
 // Config returns the port's fixed figures.
@@ -71,15 +75,32 @@ func (p *Port) Config() Config { return p.cfg }
 // Impair returns what is wrong with the port now.
 func (p *Port) Impair() Impair { return p.imp }
 
+// Rate is what the line carries now, in bits per second: the nominal rate less the impairment.
+func (p *Port) Rate() int64 { return p.rate }
+
 // Up says whether the port may send.
 func (p *Port) Up() bool { return !p.imp.Down }
 
+// Serve sets how the queues are served from now on.
+func (p *Port) Serve(services [NumQueues]Service) { p.sched.serve(&services, p.cfg.MTU) }
+
+// Stats are the counters of queue q; the node's core adds its own to them.
+func (p *Port) Stats(q int) *QueueStats { return &p.sched.stats[q] }
+
+// QueueBytes is what waits in queue q, in bytes.
+func (p *Port) QueueBytes(q int) int64 { return p.sched.q[q].bytes }
+
+// Backlog is what waits in all queues, in bytes.
+func (p *Port) Backlog() int64 { return p.sched.bytes }
+
 // Reset empties the port, forgets serializer state and takes a new generator; impairments and counters stay.
 func (p *Port) Reset(rng *rand.Rand) {
-	for f := p.q.pop(); f != nil; f = p.q.pop() {
+	p.sched.reset()
+	for f := p.ctlq.pop(); f != nil; f = p.ctlq.pop() {
 		f.Release()
 	}
-	p.qBytes, p.freePs, p.armed, p.last, p.rng = 0, 0, false, 0, rng
+	p.freePs, p.armed, p.last = 0, unarmed, 0
+	p.dmg.reset(rng)
 	p.C[QueueBytes], p.C[QueuePeak] = 0, 0
 }
 
@@ -97,24 +118,42 @@ func (p *Port) Lookahead() time.Duration {
 	return p.cfg.Delay + time.Duration(LinePs(60, p.cfg.Rate)/1000)
 }
 
-// Enqueue queues the frame for sending, or drops it when the queue is full or the link is down.
-func (p *Port) Enqueue(now vt.Time, f *Frame) {
-	switch {
-	case p.imp.Down:
-		p.Drop(DropDown, f)
-		return
-	case p.qBytes+int64(len(f.B)) > p.cfg.Queue:
+// Offer queues the frame in queue q, or drops it when the queue is full.
+func (p *Port) Offer(now vt.Time, q int, f *Frame) {
+	if !p.imp.Down && p.sched.q[q].bytes+int64(len(f.B)) > p.cfg.Queue {
+		p.sched.stats[q].C[QDrop]++
+		p.sched.stats[q].C[QDropBytes] += uint64(len(f.B))
 		p.Drop(DropQueue, f)
 		return
 	}
-	p.q.push(f)
-	p.qBytes += int64(len(f.B))
+	p.Enqueue(now, q, f)
+}
+
+// Enqueue queues the frame in queue q: the caller has decided that there is room. It is dropped when the link is down.
+func (p *Port) Enqueue(now vt.Time, q int, f *Frame) bool {
+	if p.imp.Down {
+		p.Drop(DropDown, f)
+		return false
+	}
+	p.sched.push(q, f)
 	p.gauge()
+	p.Kick(now)
+	return true
+}
+
+// EnqueueControl queues a MAC control frame.
+func (p *Port) EnqueueControl(now vt.Time, f *Frame) {
+	if p.imp.Down {
+		p.Drop(DropDown, f)
+		return
+	}
+	p.C[PauseTx]++
+	p.ctlq.push(f)
 	p.Kick(now)
 }
 
 func (p *Port) gauge() {
-	p.C[QueueBytes] = uint64(p.qBytes)
+	p.C[QueueBytes] = uint64(p.sched.bytes)
 	p.C[QueuePeak] = max(p.C[QueuePeak], p.C[QueueBytes])
 }
 
@@ -125,39 +164,50 @@ func (p *Port) Drop(why Counter, f *Frame) {
 }
 
 // QueueLen is the number of frames that wait.
-func (p *Port) QueueLen() int { return p.q.n }
+func (p *Port) QueueLen() int { return p.sched.n }
 
 // Idle says whether a frame handed over now would start at once.
 func (p *Port) Idle(now vt.Time) bool {
-	return !p.armed && !p.imp.Down && p.q.n == 0 && p.freePs <= int64(now)*1000
+	return !p.imp.Down && p.sched.n == 0 && p.freePs <= int64(now)*1000
 }
 
 // Kick starts sending if the serializer is free: call it when the source has something new.
 func (p *Port) Kick(now vt.Time) {
-	if !p.armed {
+	if p.armed == unarmed {
 		p.run(now)
 	}
 }
 
-// TxFree is the serializer's event.
+// TxFree is the serializer's event, or the end of a pause.
 func (p *Port) TxFree(now vt.Time) {
-	p.armed = false
-	p.run(now)
+	if p.armed == now {
+		p.armed = unarmed
+	}
+	p.Kick(now)
 }
 
 // run sends frames until the serializer is busy beyond now, and then asks to be called when it is free.
 func (p *Port) run(now vt.Time) {
 	for !p.imp.Down {
-		if at := (p.freePs + 999) / 1000; at > int64(now) {
-			p.armed = true
-			p.host.TxFreeAt(p.Index, vt.Time(at))
+		if at := vt.Time((p.freePs + 999) / 1000); at > now {
+			if p.cfg.Queued && p.sched.n == 0 && p.ctlq.n == 0 {
+				return
+			}
+			p.armed = at
+			p.host.TxFreeAt(p.Index, at)
 			return
 		}
-		f := p.q.pop()
-		if f != nil {
-			p.qBytes -= int64(len(f.B))
-			p.gauge()
-		} else if p.src != nil {
+		f := p.ctlq.pop()
+		if f == nil && p.sched.active != 0 {
+			if f = p.sched.next(now); f != nil {
+				p.gauge()
+				p.src.Dequeued(now, p.Index, f, true)
+				c := &p.sched.stats[f.Queue].C
+				c[QTxFrames]++
+				c[QTxBytes] += uint64(len(f.B))
+			}
+		}
+		if f == nil {
 			f = p.src.NextFrame(now, p.Index)
 		}
 		if f == nil {
@@ -174,40 +224,101 @@ func (p *Port) send(now vt.Time, f *Frame) {
 	if p.freePs > start-1000 && p.freePs < start {
 		start = p.freePs
 	}
-	rate := p.cfg.Rate
-	if p.imp.Rate > 0 {
-		rate = max(1, int64(float64(rate)*p.imp.Rate))
-	}
-	p.freePs = start + LinePs(len(f.B), rate)
+	p.freePs = start + LinePs(len(f.B), p.rate)
 	p.C[TxFrames]++
 	p.C[TxBytes] += uint64(len(f.B))
-	switch {
-	case p.imp.Blackhole:
-		p.Drop(DropBlack, f)
-		return
-	case p.imp.Loss > 0 && p.rng.Float64() < p.imp.Loss:
-		p.Drop(DropLoss, f)
+	due := vt.Time((p.freePs + 999) / 1000).Add(p.cfg.Delay)
+	if p.sick {
+		p.sendSick(due, f)
 		return
 	}
-	f.Due = max(p.last, vt.Time((p.freePs+999)/1000).Add(p.cfg.Delay+p.imp.Delay))
+	f.Due = max(p.last, due)
 	p.last = f.Due
 	p.host.Transmit(p.Index, f)
+}
+
+// sendSick sends a frame over a line with impairments.
+func (p *Port) sendSick(due vt.Time, f *Frame) {
+	x := p.dmg.next(&p.imp, f)
+	if x.lost {
+		p.Drop(x.why, f)
+		return
+	}
+	due = max(p.last, due.Add(p.imp.Delay+x.late))
+	p.last = due
+	f.Due = due.Add(x.held)
+	var again *Frame
+	if x.twice {
+		p.C[TxTwice]++
+		again = f.Copy()
+	}
+	p.host.Transmit(p.Index, f)
+	if again != nil {
+		p.host.Transmit(p.Index, again)
+	}
 }
 
 // SetImpair changes what is wrong with the port at virtual time now. Going down drops what waits; coming up starts anew.
 func (p *Port) SetImpair(now vt.Time, imp Impair) {
 	was := p.imp
 	p.imp = imp
+	p.dmg.set(&was, &imp)
+	p.rate = p.cfg.Rate
+	if imp.Rate > 0 {
+		p.rate = max(1, int64(float64(p.rate)*imp.Rate))
+	}
+	healthy := Impair{Down: imp.Down, Rate: imp.Rate}
+	p.sick = imp != healthy
 	if imp.Down && !was.Down {
-		for f := p.q.pop(); f != nil; f = p.q.pop() {
+		for f := p.ctlq.pop(); f != nil; f = p.ctlq.pop() {
 			p.Drop(DropDown, f)
 		}
-		p.qBytes = 0
-		p.gauge()
+		p.Flush(now, 1<<NumQueues-1, DropDown)
 	}
 	if !imp.Down {
 		p.Kick(now)
 	}
+}
+
+// Flush drops what waits in the queues of a mask, for a reason.
+func (p *Port) Flush(now vt.Time, queues uint8, why Counter) {
+	for m := queues & p.sched.active; m != 0; m &= m - 1 {
+		for q := bits.TrailingZeros8(m); p.sched.active>>q&1 != 0; {
+			f := p.sched.take(q)
+			p.src.Dequeued(now, p.Index, f, false)
+			p.Drop(why, f)
+		}
+	}
+	p.gauge()
+}
+
+// pause obeys a PAUSE or PFC frame.
+func (p *Port) pause(now vt.Time, m *wire.Pause) {
+	p.C[PauseRx]++
+	for e := m.Enabled; e != 0; e &= e - 1 {
+		q := bits.TrailingZeros8(e)
+		bit, x := uint8(1)<<q, &p.sched.q[q]
+		if m.Quanta[q] == 0 {
+			p.sched.paused &^= bit
+			continue
+		}
+		if p.sched.stopped(now)&bit == 0 {
+			p.sched.stats[q].C[QPaused]++
+		}
+		ps := (int64(m.Quanta[q])*wire.QuantumBits*1_000_000_000_000 + p.cfg.Rate - 1) / p.cfg.Rate
+		x.until = now.Add(time.Duration((ps + 999) / 1000))
+		p.sched.paused |= bit
+		p.host.TxFreeAt(p.Index, x.until)
+	}
+	p.Kick(now)
+}
+
+// Paused is the set of queues, by bit, that the far end has stopped. A source that sends in such a class waits.
+func (p *Port) Paused(now vt.Time) uint8 {
+	if p.sched.paused == 0 {
+		return 0
+	}
+	return p.sched.stopped(now)
 }
 
 // SetRxDown tells the receiving side that the link is down, or up again, from now on.
@@ -223,16 +334,25 @@ func (p *Port) SetRxDown(now vt.Time, down bool) {
 	}
 }
 
-// Received counts an arrival and says whether the frame counts as arrived; otherwise it is dropped.
-func (p *Port) Received(f *Frame) bool {
+// Received counts an arrival and says whether the frame goes on to the core; otherwise it was dropped, or was meant for the
+// port itself.
+func (p *Port) Received(now vt.Time, f *Frame) bool {
 	if p.downFrom >= 0 && f.Due > p.downFrom && f.Due <= p.downTo {
-		p.Drop(DropDown, f)
+		p.Drop(DropCut, f)
+		return false
+	}
+	if f.Damaged && wire.FCS(f.B) != f.FCS {
+		p.Drop(DropFCS, f)
 		return false
 	}
 	p.C[RxFrames]++
 	p.C[RxBytes] += uint64(len(f.B))
-	if isData(f.B) {
+	if f.isData() {
 		p.C[RxData]++
+	} else if m, ok := wire.ParsePause(f.B); ok {
+		f.Release()
+		p.pause(now, &m)
+		return false
 	}
 	return true
 }
