@@ -19,9 +19,12 @@ const module = "github.com/uetlab/uetlab/"
 // layers lists all packages from the bottom up. A package imports from lower rows only.
 var layers = [][]string{
 	{"wire", "internal/vt", "internal/pktio", "topologies", "fabric/labdir", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark"},
-	{"internal/link", "fabric/topology", "scripts/wireshark/gen"},
-	{"internal/engine", "internal/clock", "fabric/runtime", "workload"},
-	{"fep", "switchd", "internal/ctl", "fabric/runtime/namespace"},
+	{"internal/link", "scripts/wireshark/gen"},
+	{"internal/engine", "internal/clock", "fabric/runtime"},
+	{"fep", "switchd"},
+	{"fabric/topology"},
+	{"workload", "fabric/runtime/namespace"},
+	{"internal/ctl"},
 	{"internal/nodecore", "fabric/runtime/docker", "fabric/runtime/embedded", "fabric/wiring", "fabric/capture", "fabric/api"},
 	{"sim", "internal/nodeproc", "fabric/cleanup"},
 	{"fabric/control"},
