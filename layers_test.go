@@ -20,9 +20,10 @@ const module = "github.com/uetlab/uetlab/"
 var layers = [][]string{
 	{"wire", "internal/vt", "internal/pktio", "topologies", "fabric/labdir", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark"},
 	{"internal/link", "scripts/wireshark/gen"},
-	{"internal/engine", "internal/clock", "fabric/runtime"},
+	{"internal/engine", "internal/clock"},
 	{"fep", "switchd"},
 	{"fabric/topology"},
+	{"workload/matrix", "fabric/runtime"},
 	{"workload", "fabric/runtime/namespace"},
 	{"internal/ctl"},
 	{"internal/nodecore", "fabric/runtime/docker", "fabric/runtime/embedded", "fabric/wiring", "fabric/capture", "fabric/api"},
