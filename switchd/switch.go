@@ -12,8 +12,6 @@ package switchd
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"math/bits"
 	"net/netip"
 	"slices"
 
@@ -43,18 +41,11 @@ type Route struct {
 	Prefixes []netip.Prefix
 }
 
-// group is the ports of equal cost towards a set of prefixes.
-type group struct {
-	all  []int
-	live []int // those whose link is up here
-}
-
 // Switch implements engine.Core.
 type Switch struct {
 	node *engine.Node
 	cfg  Config
-	crc  bool
-	key  wire.FlowKey
+	ecmp ecmpState
 
 	groups []*group
 	len4   []int                 // prefix lengths in use, longest first
@@ -68,12 +59,8 @@ type Switch struct {
 // New makes the core of a switch on node n; routes come with SetRoutes.
 func New(n *engine.Node, cfg Config) (*Switch, error) {
 	s := &Switch{node: n, cfg: cfg}
-	switch cfg.Hash {
-	case "", "mix":
-	case "crc32":
-		s.crc = true
-	default:
-		return nil, fmt.Errorf("switch hash %q: use mix or crc32", cfg.Hash)
+	if err := s.setECMP(0, &ECMP{Hash: cfg.Hash}); err != nil {
+		return nil, err
 	}
 	if len(cfg.Ports) != len(n.Ports) {
 		return nil, fmt.Errorf("switch has %d ports, its node %d", len(cfg.Ports), len(n.Ports))
@@ -88,8 +75,8 @@ func New(n *engine.Node, cfg Config) (*Switch, error) {
 	return s, nil
 }
 
-// Reset implements engine.Core: a switch keeps its routes, and has no other state.
-func (s *Switch) Reset(vt.Time) {}
+// Reset implements engine.Core: a switch keeps its routes.
+func (s *Switch) Reset(now vt.Time) { s.resetECMP(now) }
 
 // Timer implements engine.Core.
 func (s *Switch) Timer(vt.Time, uint64) {}
@@ -106,7 +93,7 @@ func (s *Switch) SetRoutes(routes []Route) {
 	clear(s.v4[:])
 	clear(s.v6[:])
 	for _, r := range routes {
-		g := &group{all: r.Ports}
+		g := s.newGroup(r.Ports)
 		s.groups = append(s.groups, g)
 		for _, p := range r.Prefixes {
 			n := p.Bits()
@@ -129,18 +116,6 @@ func (s *Switch) SetRoutes(routes []Route) {
 	slices.SortFunc(s.len4, func(a, b int) int { return b - a })
 	slices.SortFunc(s.len6, func(a, b int) int { return b - a })
 	s.LinksChanged()
-}
-
-// LinksChanged takes ports whose link is down out of their ECMP groups, and back in when it is up.
-func (s *Switch) LinksChanged() {
-	for _, g := range s.groups {
-		g.live = g.live[:0]
-		for _, p := range g.all {
-			if s.node.Ports[p].Up() {
-				g.live = append(g.live, p)
-			}
-		}
-	}
 }
 
 // Arrive implements engine.Core.
@@ -176,11 +151,11 @@ func (s *Switch) arrive4(now vt.Time, in *link.Port, f *link.Frame) {
 		return
 	}
 	g := s.lookup4(dst)
-	if g == nil || len(g.live) == 0 {
+	if g == nil || g.dead() {
 		in.Drop(link.DropNoRoute, f)
 		return
 	}
-	out := s.choose(g, f.B[wire.EthLen:])
+	out := s.choose(now, g, f.B[wire.EthLen:])
 	ip.DecTTL()
 	s.forward(now, out, f)
 }
@@ -201,11 +176,11 @@ func (s *Switch) arrive6(now vt.Time, in *link.Port, f *link.Frame) {
 		return
 	}
 	g := s.lookup6(dst)
-	if g == nil || len(g.live) == 0 {
+	if g == nil || g.dead() {
 		in.Drop(link.DropNoRoute, f)
 		return
 	}
-	out := s.choose(g, f.B[wire.EthLen:])
+	out := s.choose(now, g, f.B[wire.EthLen:])
 	ip.DecHopLimit()
 	s.forward(now, out, f)
 }
@@ -231,32 +206,6 @@ func (s *Switch) lookup6(dst [16]byte) *group {
 		}
 	}
 	return nil
-}
-
-// choose picks a port of the group by the packet's flow.
-func (s *Switch) choose(g *group, ip []byte) int {
-	if len(g.live) == 1 {
-		return g.live[0]
-	}
-	k, _ := wire.Flow(ip)
-	return g.live[int(uint64(s.hash(&k))*uint64(len(g.live))>>32)]
-}
-
-// hash maps a flow to 32 bits. mix does not polarise across tiers: seeds change the order of flows, not only a constant
-// that is XORed in, as they do with crc32 (uet-link-switch 9.2).
-func (s *Switch) hash(k *wire.FlowKey) uint32 {
-	if s.crc {
-		s.key = *k // the table-driven CRC would move k to the heap
-		return crc32.ChecksumIEEE(s.key[:]) ^ uint32(s.cfg.Seed)
-	}
-	h := s.cfg.Seed ^ 0x9e3779b97f4a7c15
-	for _, w := range k.Words() {
-		hi, lo := bits.Mul64(h^w, 0xd6e8feb86659fd93)
-		h = hi ^ lo ^ bits.RotateLeft64(w, 23)
-	}
-	h ^= h >> 32
-	h *= 0xd6e8feb86659fd93
-	return uint32(h >> 32)
 }
 
 func (s *Switch) forward(now vt.Time, out int, f *link.Frame) {

@@ -133,7 +133,7 @@ func TestMixDoesNotPolarise(t *testing.T) {
 	var k wire.FlowKey
 	for ev := 0; ev < 1<<16; ev++ {
 		k[32], k[33] = byte(ev>>8), byte(ev)
-		paths[[2]uint32{a.hash(&k) >> 29, b.hash(&k) >> 29}]++
+		paths[[2]uint32{a.hashKey(&k) >> 29, b.hashKey(&k) >> 29}]++
 	}
 	if len(paths) != 64 {
 		t.Fatalf("%d of 64 paths used", len(paths))
