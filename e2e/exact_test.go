@@ -64,7 +64,7 @@ func simulate(t testing.TB, plan *topology.Plan, spec workload.Spec, prepare fun
 	if prepare != nil {
 		prepare(f)
 	}
-	r, err := f.Run(spec, t0)
+	r, err := f.Run(spec, t0, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

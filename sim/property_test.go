@@ -73,8 +73,8 @@ func wander(f *Fabric, rng *rand.Rand, end vt.Time, done func() bool) {
 		}
 		i := rng.IntN(len(f.nodes))
 		safe := end
-		for p, q := range f.plan.Nodes[i].Ports {
-			safe = min(safe, horizon[q.Peer].Add(f.ahead[i][p]))
+		for _, q := range f.plan.Nodes[i].Ports {
+			safe = min(safe, horizon[q.Peer].Add(f.ahead[i]))
 		}
 		if room := int64(safe - horizon[i]); room > 0 {
 			if rng.IntN(2) == 0 {
@@ -134,7 +134,7 @@ func TestOrderOfStepsLeavesNoTrace(t *testing.T) {
 					return f
 				}
 				what := fmt.Sprintf("seed %d: %s on %s, failure %v of link %d at %v", seed, name, topo, failure, victim, at)
-				want, err := make1().Run(s, t0)
+				want, err := make1().Run(s, t0, Options{})
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
@@ -165,7 +165,7 @@ func TestTwoLinksFailAtOnce(t *testing.T) {
 		})
 		fail(t, plan, f, at, down, a)
 		fail(t, plan, f, at, down, up[b])
-		res, err := f.Run(spec(t, plan, workload.Permutation, 1<<20, 5), t0)
+		res, err := f.Run(spec(t, plan, workload.Permutation, 1<<20, 5), t0, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestIsolatedSwitch(t *testing.T) {
 	for _, p := range plan.Nodes[0].Ports { // a spine
 		fail(t, plan, f, t0.Add(2*time.Microsecond), down, p.Link)
 	}
-	res, err := f.Run(spec(t, plan, workload.Allreduce, 1<<20, 5), t0)
+	res, err := f.Run(spec(t, plan, workload.Allreduce, 1<<20, 5), t0, Options{})
 	if err != nil || !*res.Correct || res.Drops == 0 {
 		t.Errorf("%v: %+v", err, res)
 	}
@@ -200,7 +200,7 @@ func TestRunsInOneFabricAreEqual(t *testing.T) {
 		s, at := spec(t, plan, name, 200_000, 3), t0
 		var first workload.Result
 		for round := range 3 {
-			res, err := f.Run(s, at)
+			res, err := f.Run(s, at, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -212,7 +212,7 @@ func TestRunsInOneFabricAreEqual(t *testing.T) {
 			if !reflect.DeepEqual(res, first) {
 				t.Errorf("%s: round %d is %+v, not %+v", name, round, res, first)
 			}
-			if _, err := f.Run(spec(t, plan, workload.Alltoall, 50_000, 8), at); err != nil {
+			if _, err := f.Run(spec(t, plan, workload.Alltoall, 50_000, 8), at, Options{}); err != nil {
 				t.Fatal(err)
 			}
 			at = f.now + 1
@@ -227,7 +227,7 @@ func TestSeedsMatter(t *testing.T) {
 		plan, f := build(t, "fat-tree-2x4")
 		s := spec(t, plan, workload.Permutation, 200_000, 1) // of the data and the permutation
 		s.Seed = seed
-		res, err := f.Run(s, t0)
+		res, err := f.Run(s, t0, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,11 +248,11 @@ func TestStuck(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_, err := f.Run(s, t0)
+	_, err := f.Run(s, t0, Options{})
 	if !errors.Is(err, ErrStuck) {
 		t.Errorf("error %v, want %v", err, ErrStuck)
 	}
-	if _, err := f.Run(workload.Spec{Workload: workload.Broadcast, Ranks: 2, Iters: 1}, f.now+1); err == nil {
+	if _, err := f.Run(workload.Spec{Workload: workload.Broadcast, Ranks: 2, Iters: 1}, f.now+1, Options{}); err == nil {
 		t.Error("a run without nodes")
 	}
 }
@@ -260,7 +260,7 @@ func TestStuck(t *testing.T) {
 // TestFramesAreGivenBack counts the frames that are out once a fabric has come to rest.
 func TestFramesAreGivenBack(t *testing.T) {
 	plan, f := build(t, "fat-tree-2x4")
-	if _, err := f.Run(spec(t, plan, workload.Incast, 500_000, 1), t0); err != nil {
+	if _, err := f.Run(spec(t, plan, workload.Incast, 500_000, 1), t0, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for f.step(vt.Time(time.Hour)) { // idle PDCs close
@@ -276,7 +276,7 @@ func BenchmarkPermutation(b *testing.B) {
 	hops := uint64(0)
 	for b.Loop() {
 		plan, f := build(b, "fat-tree-2x4")
-		res, err := f.Run(spec(b, plan, workload.Permutation, 1<<20, 1), t0)
+		res, err := f.Run(spec(b, plan, workload.Permutation, 1<<20, 1), t0, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

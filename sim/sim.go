@@ -1,6 +1,10 @@
 // Package sim runs a whole fabric in one process under a discrete-event loop: the nodes, ports and cores are those of
 // the node processes, frames pass by reference instead of through the kernel, and the figures are the same to the
 // nanosecond. It reads no clock.
+//
+// Every node keeps its own events. The loop goes from window to window: no node can influence another within less than
+// the lookahead of the link between them, so all nodes handle what they have in a window one after the other, each with its
+// memory at hand.
 package sim
 
 import (
@@ -21,47 +25,86 @@ import (
 type Fabric struct {
 	plan    *topology.Plan
 	nodes   []*nodecore.Node
-	ahead   [][]time.Duration // per node and port: lookahead of the link into it, and its pipeline latency
+	outs    []*outlet
+	pool    *link.Pool
+	ahead   []time.Duration // per node: the shortest time in which anything can reach it, its pipeline latency included
 	now     vt.Time
 	results map[int]workload.RankResult
 }
 
-// ErrStuck says that no event was left before all ranks had finished.
-var ErrStuck = errors.New("nothing is left to happen")
+// Reasons for which Run ends before the workload does.
+var (
+	ErrStuck   = errors.New("nothing is left to happen")
+	ErrUntil   = errors.New("the time given is over")
+	ErrStopped = errors.New("stopped")
+)
 
-type outlet struct {
-	f  *Fabric
-	id int
+// Options of Run.
+type Options struct {
+	Until vt.Time // stop here with ErrUntil and what has happened so far; 0: when the workload is done
+	// Progress is called now and then with the bytes that the ranks have done; false stops the run with ErrStopped.
+	Progress func(now vt.Time, done, total int64) bool
 }
 
-// Transmit implements engine.Out: the frame's bytes pass to a frame of the receiver's, as over a wire.
-func (o outlet) Transmit(port int, fr *link.Frame) {
-	q := &o.f.plan.Nodes[o.id].Ports[port]
-	to := o.f.nodes[q.Peer]
-	g := to.Pool.Get()
-	g.B = append(g.B, fr.B...)
-	g.Due = fr.Due
-	fr.Release()
-	to.Deliver(q.PeerIdx, g)
+// outlet carries frames from a node to its neighbours.
+type outlet struct {
+	peers []peer
+	taps  []func(f *link.Frame)
+}
+
+type peer struct {
+	node *nodecore.Node
+	port int
+}
+
+// Transmit implements engine.Out.
+func (o *outlet) Transmit(port int, f *link.Frame) {
+	if o.taps != nil && o.taps[port] != nil {
+		o.taps[port](f)
+	}
+	to := &o.peers[port]
+	to.node.Deliver(to.port, f)
 }
 
 // New builds the fabric of a plan without plain hosts.
 func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
-	f := &Fabric{plan: plan}
+	most := 0
+	for i := range plan.Nodes {
+		most = max(most, nodecore.MaxFrame(&plan.Nodes[i]))
+	}
+	f := &Fabric{plan: plan, pool: link.NewPool(most)}
 	routes := plan.Routes(nil)
 	for i := range plan.Nodes {
-		n, err := nodecore.New(nodecore.Config(plan, i, labSeed, routes[i]), outlet{f, i}, f.result)
+		o := &outlet{}
+		f.outs = append(f.outs, o)
+		n, err := nodecore.New(nodecore.Config(plan, i, labSeed, routes[i]), o, f.pool, f.result)
 		if err != nil {
 			return nil, fmt.Errorf("sim: %w", err)
 		}
 		f.nodes = append(f.nodes, n)
-		var ahead []time.Duration
+		ahead := time.Duration(0)
 		for p := range n.Ports {
-			ahead = append(ahead, n.Ports[p].Lookahead()+plan.Nodes[i].Latency)
+			if a := n.Ports[p].Lookahead() + plan.Nodes[i].Latency; p == 0 || a < ahead {
+				ahead = a
+			}
 		}
 		f.ahead = append(f.ahead, ahead)
 	}
+	for i, o := range f.outs {
+		for _, q := range plan.Nodes[i].Ports {
+			o.peers = append(o.peers, peer{f.nodes[q.Peer], q.PeerIdx})
+		}
+	}
 	return f, nil
+}
+
+// Tap shows every frame that a node sends on a port to fn, with its Due, in the order of sending. fn must not keep it.
+func (f *Fabric) Tap(node, port int, fn func(f *link.Frame)) {
+	o := f.outs[node]
+	if o.taps == nil {
+		o.taps = make([]func(*link.Frame), len(o.peers))
+	}
+	o.taps[port] = fn
 }
 
 func (f *Fabric) result(r workload.RankResult) { f.results[r.Rank] = r }
@@ -78,15 +121,16 @@ func (f *Fabric) step(limit vt.Time) bool {
 	}
 	// A node with its next event at t sends nothing that arrives before t + lookahead.
 	for i, n := range f.nodes {
-		bound := limit
-		for p := range n.Ports {
-			bound = min(bound, first.Add(f.ahead[i][p])-1)
+		if bound := min(limit, first.Add(f.ahead[i])-1); n.Next() <= bound {
+			n.Advance(bound)
+			f.now = max(f.now, bound)
 		}
-		n.Advance(bound)
-		f.now = max(f.now, bound)
 	}
 	return true
 }
+
+// Now is how far virtual time has come: nothing can be scheduled up to here any more.
+func (f *Fabric) Now() vt.Time { return f.now }
 
 // Change schedules changes at a node, ahead of virtual time.
 func (f *Fabric) Change(node int, changes ...ctl.Change) error {
@@ -98,13 +142,43 @@ func (f *Fabric) Change(node int, changes ...ctl.Change) error {
 	return nil
 }
 
-// Run runs a workload from t0 on, and gives what a lab would give.
-func (f *Fabric) Run(spec workload.Spec, t0 vt.Time) (workload.Result, error) {
-	f.results = map[int]workload.RankResult{}
-	before := f.totals()
+// Queues tells of the egress queues of a node that have seen a frame.
+func (f *Fabric) Queues(node int) []ctl.Queue { return f.nodes[node].Queues() }
+
+// Run runs a workload from t0 on, and gives what a lab would give, but for wall times.
+func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Result, error) {
 	if len(spec.Nodes) != spec.Ranks {
 		return workload.Result{}, fmt.Errorf("sim: %d nodes for %d ranks", len(spec.Nodes), spec.Ranks)
 	}
+	f.results = map[int]workload.RankResult{}
+	before := f.totals()
+	if err := f.begin(spec, t0); err != nil {
+		return workload.Result{}, err
+	}
+	err := f.play(spec, opt)
+	if err == nil {
+		for f.step(f.end(t0)) {
+		}
+	}
+	var ranks []workload.RankResult
+	for r := range spec.Ranks {
+		if res, ok := f.results[r]; ok {
+			ranks = append(ranks, res)
+		}
+	}
+	t := f.totals()
+	t.Packets -= before.Packets
+	t.Retransmits -= before.Retransmits
+	t.PacketHops -= before.PacketHops
+	t.DataPacketHops -= before.DataPacketHops
+	t.Trims -= before.Trims
+	t.Drops -= before.Drops
+	t.Fidelity = workload.Fidelity{Frames: t.PacketHops, Verdict: "exact"}
+	return workload.Summarize(spec, ranks, t, f.plan), err
+}
+
+// begin schedules the start of a run at all nodes.
+func (f *Fabric) begin(spec workload.Spec, t0 vt.Time) error {
 	var addrs []string
 	rank := map[int]int{}
 	for r, id := range spec.Nodes {
@@ -116,32 +190,52 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time) (workload.Result, error) {
 			m.Rank = r
 		}
 		if err := n.StartRun(m); err != nil {
-			return workload.Result{}, err
+			return err
 		}
 	}
-	for len(f.results) < spec.Ranks {
-		if !f.step(vt.Never - 1) {
-			return workload.Result{}, fmt.Errorf("sim: %w at %v with %d of %d ranks finished", ErrStuck, f.now, len(f.results), spec.Ranks)
+	return nil
+}
+
+// often is how many steps of the loop pass between two calls of Progress.
+const often = 16
+
+// play goes on until all ranks have finished, or there is a reason to stop.
+func (f *Fabric) play(spec workload.Spec, opt Options) error {
+	limit := vt.Never - 1
+	if opt.Until > 0 {
+		limit = opt.Until
+	}
+	for steps := 0; len(f.results) < spec.Ranks; steps++ {
+		if !f.step(limit) {
+			if opt.Until > 0 {
+				return fmt.Errorf("sim: %w at %v with %d of %d ranks finished", ErrUntil, opt.Until, len(f.results), spec.Ranks)
+			}
+			return fmt.Errorf("sim: %w at %v with %d of %d ranks finished", ErrStuck, f.now, len(f.results), spec.Ranks)
+		}
+		if opt.Progress == nil || steps%often != 0 {
+			continue
+		}
+		var done, total int64
+		for _, id := range spec.Nodes {
+			d, t := f.nodes[id].Progress()
+			done, total = done+d, total+t
+		}
+		if !opt.Progress(f.now, done, total) {
+			return fmt.Errorf("sim: %w at %v with %d of %d ranks finished", ErrStopped, f.now, len(f.results), spec.Ranks)
 		}
 	}
-	var ranks []workload.RankResult
+	return nil
+}
+
+// end is when the counters of a run are read: after the last rank's end, once the last acknowledgements have arrived.
+func (f *Fabric) end(t0 vt.Time) vt.Time {
 	var last int64
-	for r := range spec.Ranks {
-		ranks = append(ranks, f.results[r])
-		for _, s := range f.results[r].Iterations {
+	for _, r := range f.results {
+		for _, s := range r.Iterations {
 			last = max(last, s.EndNs, s.AckedNs)
 		}
 	}
-	for f.step(t0.Add(time.Duration(last) + workload.Settle)) {
-	}
-	t := f.totals()
-	t.Packets -= before.Packets
-	t.Retransmits -= before.Retransmits
-	t.PacketHops -= before.PacketHops
-	t.DataPacketHops -= before.DataPacketHops
-	t.Drops -= before.Drops
-	t.Fidelity = workload.Fidelity{Frames: t.PacketHops, Verdict: "exact"}
-	return workload.Summarize(spec, ranks, t, f.plan), nil
+	return t0.Add(time.Duration(last) + workload.Settle)
 }
 
 func (f *Fabric) totals() workload.Totals {
@@ -150,6 +244,7 @@ func (f *Fabric) totals() workload.Totals {
 		for _, p := range n.Ports {
 			t.PacketHops += p.C[link.RxFrames]
 			t.DataPacketHops += p.C[link.RxData]
+			t.Trims += p.C[link.Trimmed]
 			t.Drops += p.C.Drops()
 		}
 		if n.FEP != nil {

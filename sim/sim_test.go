@@ -49,7 +49,7 @@ func TestWorkloadsAreCorrectAndRepeatable(t *testing.T) {
 			if spec.Guard, err = workload.SafeGuard(spec, plan); err != nil {
 				t.Fatal(err)
 			}
-			res, err := f.Run(spec, 1000)
+			res, err := f.Run(spec, 1000, Options{})
 			if err != nil {
 				t.Fatalf("%s: %v", w.Name, err)
 			}
@@ -88,7 +88,7 @@ func TestLinkFailureInTheMiddle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	res, err := f.Run(spec, 1000)
+	res, err := f.Run(spec, 1000, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

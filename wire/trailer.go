@@ -92,7 +92,11 @@ func FCSOK(b []byte) bool {
 
 // AppendTrailer adds a trailer to the frame dst, with the FCS of the whole of dst.
 func AppendTrailer(dst []byte, due int64, llr uint32) []byte {
-	fcs := FCS(dst)
+	return AppendTrailerFCS(dst, due, llr, FCS(dst))
+}
+
+// AppendTrailerFCS is AppendTrailer with another FCS than that of dst: of a frame that was damaged on its way.
+func AppendTrailerFCS(dst []byte, due int64, llr, fcs uint32) []byte {
 	dst, part := grow(dst, TrailerLen)
 	PutTrailer(part, due, llr, fcs)
 	return dst

@@ -16,6 +16,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/workload"
 )
 
@@ -69,6 +70,8 @@ type Change struct {
 	Impair *link.Impair `json:"impair,omitempty"` // the port's sending side
 	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
 	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
+
+	Switch *switchd.Settings `json:"switch,omitempty"` // replaces all settings of a switch
 }
 
 // RouteGroup is a set of prefixes that share their ports.
@@ -80,7 +83,7 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, carrier, rewire, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, queues, carrier, rewire, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
@@ -264,6 +267,14 @@ func rights(oob []byte) ([]*os.File, error) {
 		}
 	}
 	return files, nil
+}
+
+// Queue describes one egress queue of a port in the answer to "queues"; ports and queues that never saw a frame are left out.
+type Queue struct {
+	Port  string                    `json:"port"` // eth1
+	Queue int                       `json:"queue"`
+	C     map[string]uint64         `json:"counters"` // those that are not 0
+	Depth [link.DepthBuckets]uint64 `json:"depth"`    // see link.QueueStats
 }
 
 // PDC describes one packet delivery context in the answer to "pdcs".

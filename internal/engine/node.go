@@ -60,11 +60,15 @@ type Config struct {
 	Latency  time.Duration // constant pipeline latency, added to every arrival
 	Seed     uint64        // lab seed
 	MaxFrame int           // longest Ethernet frame, bytes without trailer
+	Pool     *link.Pool    // shared by the nodes of one thread, so that frames pass by reference; nil: a pool of its own
 }
 
 // New makes a node; Attach gives it a core before anything else happens.
 func New(c Config, out Out) *Node {
-	n := &Node{ID: c.ID, Pool: link.NewPool(c.MaxFrame), out: out, latency: c.Latency, labSeed: c.Seed}
+	n := &Node{ID: c.ID, Pool: c.Pool, out: out, latency: c.Latency, labSeed: c.Seed}
+	if n.Pool == nil {
+		n.Pool = link.NewPool(c.MaxFrame)
+	}
 	for i, pc := range c.Ports {
 		n.Ports = append(n.Ports, link.NewPort(i, pc, n, source{n}))
 	}

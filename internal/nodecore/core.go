@@ -26,8 +26,8 @@ const (
 	realWindow = 64 << 10
 	// bigRun is the message size, in bytes, from which memory is made room for first.
 	bigRun = 64 << 20
-	// ethAndTag is what a frame has around an IP packet: Ethernet header and one VLAN tag.
-	ethAndTag = 18
+	// ethAndTag is what a frame has around an IP packet: Ethernet header and one tag, of CSIG at most 8 bytes.
+	ethAndTag = 22
 )
 
 // Node is a node of the fabric with its core; exactly one of Switch and FEP is set.
@@ -36,19 +36,31 @@ type Node struct {
 	Switch *switchd.Switch
 	FEP    *fep.FEP
 
+	names  []string // of the ports
 	rank   *workload.Rank
 	report func(workload.RankResult)
 }
 
-// New makes a node. report is called with the result of a rank when it has finished.
-func New(cfg *ctl.Config, out engine.Out, report func(workload.RankResult)) (*Node, error) {
+// MaxFrame is the longest Ethernet frame of a node, in bytes without trailer.
+func MaxFrame(n *topology.Node) (most int) {
+	for _, q := range n.Ports {
+		most = max(most, q.MTU+ethAndTag)
+	}
+	return most
+}
+
+// New makes a node. report is called with the result of a rank when it has finished. Nodes that pass frames to each other
+// by reference share a pool; else it is nil.
+func New(cfg *ctl.Config, out engine.Out, pool *link.Pool, report func(workload.RankResult)) (*Node, error) {
 	p := &cfg.Node
-	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed}
+	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: pool}
 	for _, q := range p.Ports {
-		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU})
-		ec.MaxFrame = max(ec.MaxFrame, q.MTU+ethAndTag)
+		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch})
 	}
 	n := &Node{Node: engine.New(ec, out), report: report}
+	for _, q := range p.Ports {
+		n.names = append(n.names, q.Name)
+	}
 	switch p.Kind {
 	case topology.KindSwitch:
 		return n, n.makeSwitch(cfg)
@@ -121,8 +133,8 @@ func (n *Node) routes(groups []ctl.RouteGroup) ([]switchd.Route, error) {
 
 // Change schedules a change; it must lie ahead of the node's horizon.
 func (n *Node) Change(c ctl.Change) error {
-	isRoutes := c.Routes != nil
-	if isRoutes && n.Switch == nil || !isRoutes && (c.Port < 0 || c.Port >= len(n.Ports)) {
+	isRoutes, isSwitch := c.Routes != nil, c.Switch != nil
+	if (isRoutes || isSwitch) && n.Switch == nil || !isRoutes && !isSwitch && (c.Port < 0 || c.Port >= len(n.Ports)) {
 		return fmt.Errorf("change at %v: not one for this node", c.At)
 	}
 	routes, err := n.routes(c.Routes)
@@ -132,6 +144,8 @@ func (n *Node) Change(c ctl.Change) error {
 	n.Node.Change(c.At, func(now vt.Time) {
 		if isRoutes {
 			n.Switch.SetRoutes(routes)
+		}
+		if isRoutes || isSwitch {
 			return
 		}
 		p := n.Ports[c.Port]

@@ -26,6 +26,7 @@ import (
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/pktio"
+	"github.com/uetlab/uetlab/wire"
 	"github.com/uetlab/uetlab/workload"
 )
 
@@ -175,7 +176,7 @@ func (p *proc) configure(c *ctl.Config) error {
 	l := &loop{id: p.hello.ID, page: p.page, clk: p.clk, conn: p.conn, wall: clock.NewWall(), latency: c.Node.Latency,
 		out: make([]outgoing, 0, 64), onMessage: p.message, publish: p.publish, reconnect: p.reconnect}
 	var err error
-	if p.core, err = nodecore.New(c, l, p.result); err != nil {
+	if p.core, err = nodecore.New(c, l, nil, p.result); err != nil {
 		return err
 	}
 	l.node = p.core.Node
@@ -207,10 +208,8 @@ func (p *proc) start() error {
 		return p.startHost()
 	}
 	var names []string
-	maxMTU := 0
 	for _, q := range p.cfg.Node.Ports {
 		names = append(names, q.Name)
-		maxMTU = max(maxMTU, q.MTU)
 		if err := hostnet.Guard(q.Name); err != nil {
 			return err
 		}
@@ -219,7 +218,7 @@ func (p *proc) start() error {
 	if p.cfg.Real {
 		slots = max(slots, ringSlotsReal)
 	}
-	sock, err := pktio.Open(names, maxMTU+18+24, slots)
+	sock, err := pktio.Open(names, nodecore.MaxFrame(&p.cfg.Node)+wire.TrailerLen, slots)
 	if err != nil {
 		return err
 	}
@@ -286,6 +285,8 @@ func (p *proc) message(m *ctl.Message) error {
 		}
 	case "pdcs":
 		data = p.pdcs()
+	case "queues":
+		data = p.core.Queues()
 	default:
 		err = fmt.Errorf("message %q: not known", m.Op)
 	}

@@ -199,7 +199,7 @@ func TestTwinsEqualTheSimulation(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want, err := f.Run(spec, t0)
+			want, err := f.Run(spec, t0, sim.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
