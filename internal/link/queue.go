@@ -2,6 +2,7 @@ package link
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
@@ -67,7 +68,9 @@ type queue struct {
 	bytes   int64
 	deficit int64
 	quantum int64
-	until   vt.Time // paused up to here
+	since   vt.Time       // the latest pause began here
+	until   vt.Time       // and lasts, or lasted, up to here
+	pauses  time.Duration // all pauses before it
 }
 
 // scheduler holds the class queues of a port: strict ones first, then deficit round robin over line bytes.
@@ -79,6 +82,7 @@ type scheduler struct {
 	active uint8 // queues that are not empty
 	strict uint8
 	paused uint8 // queues whose until may lie ahead
+	ignore uint8 // queues that are served while paused
 	turn   int   // round robin
 }
 
@@ -132,11 +136,40 @@ func (s *scheduler) take(q int) *Frame {
 	return f
 }
 
+// swapTail puts f in the place of the last frame of a queue that is not empty; f becomes that frame.
+func (s *scheduler) swapTail(q int, f *Frame) {
+	x, st := &s.q[q], &s.stats[q]
+	t := x.tail
+	grown := int64(len(f.B) - len(t.B))
+	f.Queue = uint8(q)
+	*t, *f = *f, *t
+	f.next = nil
+	x.bytes += grown
+	s.bytes += grown
+	st.C[QBytes] = uint64(x.bytes)
+	st.C[QPeak] = max(st.C[QPeak], uint64(x.bytes))
+}
+
+// pause stops a queue until a time, or lets it go on if that is now.
+func (s *scheduler) pause(q int, now, until vt.Time) {
+	x := &s.q[q]
+	if x.until <= now {
+		x.pauses += x.until.Sub(x.since)
+		x.since = now
+	}
+	x.until = until
+	if until > now {
+		s.paused |= 1 << q
+	} else {
+		s.paused &^= 1 << q
+	}
+}
+
 // next takes the frame whose turn it is, nil if all that waits is paused.
 func (s *scheduler) next(now vt.Time) *Frame {
 	ready := s.active
 	if s.paused != 0 {
-		ready &^= s.stopped(now)
+		ready &^= s.stopped(now) &^ s.ignore
 	}
 	switch {
 	case ready == 0:
@@ -184,5 +217,5 @@ func (s *scheduler) reset() {
 		st.C[QBytes], st.C[QPeak] = 0, 0
 		st.Depth = [DepthBuckets]uint64{}
 	}
-	s.bytes, s.n, s.active, s.paused, s.turn = 0, 0, 0, 0, 0
+	s.bytes, s.n, s.active, s.paused, s.ignore, s.turn = 0, 0, 0, 0, 0, 0
 }
