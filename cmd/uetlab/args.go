@@ -51,8 +51,11 @@ func (l *line) command() *cli.Command {
 // verbatimAfter says from which positional argument on the rest of a command line belongs to another program.
 var verbatimAfter = map[string]int{"exec": 1}
 
-// reorder reads a command line without the program's name. Flags may stand anywhere before "--"; a flag that takes a
-// value takes the next word whatever it looks like. Its errors are usage errors that name the nearest valid word.
+// dividing are the commands in whose lines "--" only parts one argument from the next: flags may stand behind it too.
+var dividing = []string{"sim"}
+
+// reorder reads a command line without the program's name. Flags may stand anywhere before a "--" that does not just
+// divide; a flag that takes a value takes the next word whatever it looks like. Its errors are usage errors that name the nearest valid word.
 func reorder(commands []*cli.Command, words []string) (*line, error) {
 	l := &line{}
 	known := flagIndex(commands)
@@ -61,6 +64,7 @@ func reorder(commands []*cli.Command, words []string) (*line, error) {
 		w := words[0]
 		words = words[1:]
 		switch {
+		case w == "--" && slices.Contains(dividing, l.names()):
 		case w == "--":
 			l.args = append(l.args, words...)
 			words = nil

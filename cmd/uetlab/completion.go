@@ -141,9 +141,11 @@ func argValues(ctx context.Context, l *line) []string {
 		return []string{"loss=", "delay=+", "rate=", "blackhole", "down"}
 	case name == "topo validate":
 		return topologiesHere()
+	case name == "sim" && len(l.args) == 1:
+		return workloadNames()
 	case !first:
 		return nil
-	case name == "up" || name == "topo show" || name == "topo gen":
+	case name == "up" || name == "sim" || name == "topo show" || name == "topo gen":
 		return topologiesHere()
 	case name == "down":
 		return labsHere()
@@ -158,13 +160,17 @@ func argValues(ctx context.Context, l *line) []string {
 	case name == "completion":
 		return []string{"bash", "zsh", "fish"}
 	case name == "run":
-		var out []string
-		for _, w := range workload.Workloads() {
-			out = append(out, w.Name)
-		}
-		return out
+		return workloadNames()
 	}
 	return nil
+}
+
+func workloadNames() []string {
+	var out []string
+	for _, w := range workload.Workloads() {
+		out = append(out, w.Name)
+	}
+	return out
 }
 
 func topologiesHere() []string {

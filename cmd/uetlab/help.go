@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -116,7 +117,11 @@ func writeCommandHelp(w io.Writer, path []*cli.Command) error {
 		}
 	}
 	if len(c.Flags) > 0 {
-		b.WriteString("\nFlags, anywhere before --:\n")
+		if slices.Contains(dividing, l.names()) {
+			b.WriteString("\nFlags, anywhere:\n")
+		} else {
+			b.WriteString("\nFlags, anywhere before --:\n")
+		}
 		for _, f := range c.Flags {
 			left, right := flagHelp(f)
 			fmt.Fprintf(&b, "  %-24s %s\n", left, right)

@@ -20,19 +20,24 @@ func runCommand() *cli.Command {
 			"Figures are virtual time. Exit code 8 says that the data was wrong, 9 that the run's fidelity is invalid.",
 		examples: []string{"uetlab run allreduce --size 4MiB --ranks 8 --check", "uetlab run permutation --size 2MiB --seed 1",
 			"uetlab run alltoall --size 8:128M:2 --format json # a sweep", "uetlab run sendrecv --ranks 0,3,5 --iters 10"},
-		flags: labFlags(
-			&cli.StringFlag{Name: "size", Value: "1MiB", Usage: "bytes per sender, or a sweep `FROM:TO:FACTOR`"},
-			&cli.StringFlag{Name: "ranks", Usage: "how many `RANKS`, or the end points to take, rank 0 first: 0,3,5; default all"},
-			&cli.IntFlag{Name: "iters", Value: 1, Usage: "iterations"},
-			&cli.BoolFlag{Name: "check", Usage: "compare every element of every result"},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of data, permutation and every random choice"},
-			&cli.BoolFlag{Name: "warm", Usage: "keep PDCs and state of the run before"},
-			&cli.StringFlag{Name: "algo", Usage: "schedule of allreduce: ring or rd"},
-			&cli.StringFlag{Name: "op", Usage: "send or write"},
-			&cli.StringFlag{Name: "type", Usage: "element type of allreduce: uint32, int32 or float32"},
-			&cli.IntFlag{Name: "root", Usage: "rank that broadcast sends from or incast sends to"},
-			&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
-		), run: runWorkload}.command()
+		flags: labFlags(workloadFlags()...), run: runWorkload}.command()
+}
+
+// workloadFlags are the flags that say what is run; run and sim have them in common.
+func workloadFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "size", Value: "1MiB", Usage: "bytes per sender, or a sweep `FROM:TO:FACTOR`"},
+		&cli.StringFlag{Name: "ranks", Usage: "how many `RANKS`, or the end points to take, rank 0 first: 0,3,5; default all"},
+		&cli.IntFlag{Name: "iters", Value: 1, Usage: "iterations"},
+		&cli.BoolFlag{Name: "check", Usage: "compare every element of every result"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of data, permutation and every random choice"},
+		&cli.BoolFlag{Name: "warm", Usage: "keep PDCs and state of the run before"},
+		&cli.StringFlag{Name: "algo", Usage: "schedule of allreduce: ring or rd"},
+		&cli.StringFlag{Name: "op", Usage: "send or write"},
+		&cli.StringFlag{Name: "type", Usage: "element type of allreduce: uint32, int32 or float32"},
+		&cli.IntFlag{Name: "root", Usage: "rank that broadcast sends from or incast sends to"},
+		&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
+	}
 }
 
 func workloadText() string {
@@ -43,12 +48,12 @@ func workloadText() string {
 	return b.String()
 }
 
-// runRequest reads the command line of run.
-func runRequest(c *call) (api.RunRequest, error) {
-	req := api.RunRequest{Workload: c.arg(0), Iterations: c.Int("iters"), Check: c.Bool("check"), Seed: c.Uint64("seed"), Warm: c.Bool("warm"),
+// runRequest reads the flags of workloadFlags.
+func runRequest(c *call, name string) (api.RunRequest, error) {
+	req := api.RunRequest{Workload: name, Iterations: c.Int("iters"), Check: c.Bool("check"), Seed: c.Uint64("seed"), Warm: c.Bool("warm"),
 		Algo: c.String("algo"), Op: c.String("op"), Type: c.String("type"), Root: c.Int("root"), Window: c.Int("window")}
 	var err error
-	if err = knownWorkload(req.Workload); err != nil {
+	if err = knownWorkload(c.Command.Name, req.Workload); err != nil {
 		return req, err
 	}
 	if req.Sizes, err = workload.ParseSizes(c.String("size")); err != nil {
@@ -63,7 +68,7 @@ func runRequest(c *call) (api.RunRequest, error) {
 	return req, nil
 }
 
-func knownWorkload(name string) error {
+func knownWorkload(command, name string) error {
 	var names []string
 	for _, w := range workload.Workloads() {
 		if w.Name == name {
@@ -71,7 +76,7 @@ func knownWorkload(name string) error {
 		}
 		names = append(names, w.Name)
 	}
-	e := usage("run (%s): no such workload", name)
+	e := usage("%s (%s): no such workload", command, name)
 	if near := nearest(name, names); near != "" {
 		return e.WithHint("did you mean %s?", near)
 	}
@@ -108,7 +113,7 @@ func parseRanks(s string) (list []int, count int, err error) {
 }
 
 func runWorkload(c *call) error {
-	req, err := runRequest(c)
+	req, err := runRequest(c, c.arg(0))
 	if err != nil {
 		return err
 	}
@@ -117,7 +122,7 @@ func runWorkload(c *call) error {
 		return err
 	}
 	var results []workload.Result
-	bar := newRunBar(c)
+	bar := &runBar{c: c, workload: req.Workload}
 	err = cl.Run(c.ctx, req, func(ev api.RunEvent) error {
 		if ev.Progress != nil {
 			bar.show(ev.Progress)
@@ -176,11 +181,10 @@ const redraw = 100 * time.Millisecond
 
 // runBar is the progress bar of a run, on a terminal only.
 type runBar struct {
-	bar *progressbar.ProgressBar
-	c   *call
+	bar      *progressbar.ProgressBar
+	c        *call
+	workload string
 }
-
-func newRunBar(c *call) *runBar { return &runBar{c: c} }
 
 func (b *runBar) show(p *api.RunProgressInfo) {
 	if !terminal(b.c.err) || p.TotalBytes <= 0 {
@@ -190,7 +194,7 @@ func (b *runBar) show(p *api.RunProgressInfo) {
 		b.bar = progressbar.NewOptions64(p.TotalBytes, progressbar.OptionSetWriter(b.c.err), progressbar.OptionShowBytes(true),
 			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(redraw), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false))
 	}
-	b.bar.Describe(fmt.Sprintf("%s %s, iteration %d, %s virtual", b.c.arg(0), bytesText(p.SizeBytes), p.Iteration, nanos(p.VirtualNs)))
+	b.bar.Describe(fmt.Sprintf("%s %s, iteration %d, %s virtual", b.workload, bytesText(p.SizeBytes), p.Iteration, nanos(p.VirtualNs)))
 	_ = b.bar.Set64(min(p.DoneBytes, p.TotalBytes)) // a bar that cannot be drawn stops nothing
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -172,7 +173,7 @@ func (u *ui) fail(e *api.Error, asJSON bool) int {
 // wantsJSON looks for --format json on a command line that may be wrong elsewhere.
 func wantsJSON(words []string) bool {
 	for i, w := range words {
-		if w == "--" {
+		if w == "--" && !slices.ContainsFunc(words[:i], func(s string) bool { return slices.Contains(dividing, s) }) {
 			return false
 		}
 		if w == "--format=json" || w == "--format" && i+1 < len(words) && words[i+1] == "json" {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
-	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/link"
@@ -103,49 +102,9 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 	return nil
 }
 
-// spec works a request out for one size: its ranks become nodes.
+// spec works a request out for one size.
 func (d *Daemon) spec(req api.RunRequest, size int64) (workload.Spec, error) {
-	var hosts []int
-	for i := range d.plan.Nodes {
-		if d.plan.Nodes[i].Kind == topology.KindFEP {
-			hosts = append(hosts, i)
-		}
-	}
-	s := workload.Spec{Workload: req.Workload, Size: size, Iters: max(1, req.Iterations), Check: req.Check, Seed: req.Seed,
-		Algo: req.Algo, Op: req.Op, Type: req.Type, Root: req.Root, Window: req.Window}
-	pick := req.Ranks
-	if len(pick) == 0 {
-		n := req.RankCount
-		if n == 0 {
-			n = len(hosts)
-		}
-		if n > len(hosts) {
-			return s, api.Errorf(api.CodeUsage, "--ranks (%d): the lab has %d end points", n, len(hosts))
-		}
-		for i := range n {
-			pick = append(pick, i)
-		}
-	}
-	for _, h := range pick {
-		if h < 0 || h >= len(hosts) {
-			return s, api.Errorf(api.CodeUsage, "--ranks (%d): the lab has end points 0 to %d", h, len(hosts)-1)
-		}
-		if d.nodes[hosts[h]].isDead() {
-			return s, api.Errorf(api.CodePartial, "--ranks (%d): node %s is dead", h, d.nodes[hosts[h]].name)
-		}
-		s.Nodes = append(s.Nodes, hosts[h])
-	}
-	s.Ranks = len(s.Nodes)
-	if err := s.Validate(); err != nil {
-		return s, api.Errorf(api.CodeUsage, "run: %w", err)
-	}
-	if s.Iters > 1 {
-		var err error
-		if s.Guard, err = workload.SafeGuard(s, d.plan); err != nil {
-			return s, api.Errorf(api.CodeFailure, "run: %w", err)
-		}
-	}
-	return s, nil
+	return req.Spec(d.plan, size, func(id int) bool { return !d.nodes[id].isDead() })
 }
 
 func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequest, emit func(api.RunEvent) error) (*workload.Result, error) {
