@@ -32,6 +32,8 @@ func (r *recorder) NextFrame(now vt.Time, port int) *link.Frame {
 	return nil
 }
 
+func (r *recorder) Dequeued(now vt.Time, port int, f *link.Frame, sent bool) {}
+
 func (r *recorder) Arrive(now vt.Time, port int, f *link.Frame) {
 	r.note("%d arrive %d: %d %x", now, port, len(f.B), f.B[:min(4, len(f.B))])
 	if r.arrive != nil {
@@ -187,7 +189,7 @@ func TestStartRunKeepsWhatNeighboursHaveBegun(t *testing.T) {
 		for range 3 {
 			f := frame(n, 0, 9)
 			f.B = f.B[:1500]
-			n.Ports[0].Enqueue(now, f)
+			n.Ports[0].Offer(now, 0, f)
 			left = append(left, n.Ports[0].QueueLen())
 		}
 	})
@@ -297,7 +299,7 @@ func talk(n *Node, c *recorder) {
 		f := n.Pool.Get()
 		f.B = append(f.B[:0], make([]byte, 14+dice.IntN(1500))...)
 		f.B[0], f.B[1] = byte(n.ID), byte(dice.IntN(256))
-		n.Ports[dice.IntN(2)].Enqueue(now, f)
+		n.Ports[dice.IntN(2)].Offer(now, dice.IntN(link.NumQueues), f)
 	}
 	c.arrive = func(now vt.Time, port int, f *link.Frame) {
 		f.Release()
@@ -410,9 +412,10 @@ func (releaser) Transmit(_ int, f *link.Frame) { f.Release() }
 // forwarder sends every frame out of the other port.
 type forwarder struct{ n *Node }
 
-func (forwarder) NextFrame(vt.Time, int) *link.Frame { return nil }
+func (forwarder) NextFrame(vt.Time, int) *link.Frame       { return nil }
+func (forwarder) Dequeued(vt.Time, int, *link.Frame, bool) {}
 func (f forwarder) Arrive(now vt.Time, port int, fr *link.Frame) {
-	f.n.Ports[1-port].Enqueue(now, fr)
+	f.n.Ports[1-port].Offer(now, 0, fr)
 }
 func (forwarder) Timer(vt.Time, uint64) {}
 func (forwarder) Reset(vt.Time)         {}

@@ -1,28 +1,32 @@
 package link
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/uetlab/uetlab/wire"
 )
 
 // Impair holds what is wrong with one direction of a link. The zero value is a healthy link; everything combines.
 type Impair struct {
 	Down      bool          `json:"down,omitempty"`
-	Blackhole bool          `json:"blackhole,omitempty"` // carrier up, nothing arrives
-	Loss      float64       `json:"loss,omitempty"`      // probability that a frame is lost, 0..1
-	Burst     Burst         `json:"burst,omitzero"`      // loss in bursts, in addition
-	BER       float64       `json:"ber,omitempty"`       // probability that a bit arrives wrong
-	Duplicate float64       `json:"duplicate,omitempty"` // probability that a frame arrives twice
-	Reorder   float64       `json:"reorder,omitempty"`   // probability that a frame is held back by ReorderBy, and overtaken
-	ReorderBy time.Duration `json:"reorderByNs,omitempty"`
-	Delay     time.Duration `json:"delayNs,omitempty"`  // extra propagation delay
-	Jitter    time.Duration `json:"jitterNs,omitempty"` // scale of a random delay, in addition; frames do not overtake each other
-	Dist      Dist          `json:"dist,omitempty"`     // its distribution, default Uniform
-	Rate      float64       `json:"rate,omitempty"`     // share of the nominal rate that is left, 0 = all
+	Blackhole bool          `json:"blackhole,omitempty"`   // carrier up, nothing arrives
+	Loss      float64       `json:"loss,omitempty"`        // probability that a frame is lost, 0..1
+	Burst     Burst         `json:"burst,omitzero"`        // loss in bursts, in addition
+	BER       float64       `json:"ber,omitempty"`         // probability that a bit arrives wrong, 0..0.5
+	Duplicate float64       `json:"duplicate,omitempty"`   // probability that a frame arrives twice
+	Reorder   float64       `json:"reorder,omitempty"`     // probability that a frame is held back by ReorderBy, and overtaken
+	ReorderBy time.Duration `json:"reorderByNs,omitempty"` // 0: what 4 frames of full length take on the line
+	Delay     time.Duration `json:"delayNs,omitempty"`     // extra propagation delay
+	Jitter    time.Duration `json:"jitterNs,omitempty"`    // scale of a random delay, in addition; frames do not overtake each other
+	Dist      Dist          `json:"dist,omitempty"`        // its distribution, default Uniform
+	Rate      float64       `json:"rate,omitempty"`        // share of the nominal rate that is left, 0 = all
 }
 
 // Burst is loss by the Gilbert-Elliott model: a link is good or bad, changes with every frame by chance, and loses frames at
-// its state's rate.
+// its state's rate. Where it starts is drawn from how often it is bad in the long run.
 type Burst struct {
 	ToBad    float64 `json:"toBad,omitempty"`    // probability to become bad, for each frame
 	ToGood   float64 `json:"toGood,omitempty"`   // probability to become good again
@@ -41,33 +45,223 @@ const (
 	Pareto      Dist = "pareto"      // J/2 times a Pareto variable with shape 3 less one, cut at 20 J
 )
 
-// damage draws the fates of frames.
+const (
+	maxImpairDelay = time.Second
+	minImpairRate  = 1e-6 // below, a queue would take longer than virtual picoseconds can count
+	heldFrames     = 4    // default of ReorderBy, in frames of full length
+)
+
+// Healthy says whether nothing is wrong. Figures without effect, such as the distribution of no jitter, do not count.
+func (i Impair) Healthy() bool {
+	return !i.Down && (i.Rate == 0 || i.Rate == 1) && !i.touches()
+}
+
+// touches says whether frames meet another fate on the line than on a healthy one.
+func (i *Impair) touches() bool {
+	return i.Blackhole || i.Loss > 0 || i.Burst.loses() || i.BER > 0 || i.Duplicate > 0 || i.Reorder > 0 || i.Delay > 0 || i.Jitter > 0
+}
+
+func (b *Burst) loses() bool { return b.LossGood > 0 || b.ToBad > 0 && b.LossBad > 0 }
+
+// Validate tells the first figure that lies outside its range.
+func (i *Impair) Validate() error {
+	for _, v := range []struct {
+		name  string
+		value float64
+		top   float64
+	}{
+		{"loss", i.Loss, 1}, {"burst loss: probability to become bad", i.Burst.ToBad, 1}, {"burst loss: probability to become good", i.Burst.ToGood, 1},
+		{"burst loss: loss while bad", i.Burst.LossBad, 1}, {"burst loss: loss while good", i.Burst.LossGood, 1},
+		{"bit error rate", i.BER, 0.5}, {"duplicate", i.Duplicate, 1}, {"reorder", i.Reorder, 1}, {"rate", i.Rate, 1},
+	} {
+		if !(v.value >= 0 && v.value <= v.top) { // also what is not a number
+			return fmt.Errorf("%s: %v is not a share from 0 to %v", v.name, v.value, v.top)
+		}
+	}
+	if i.Rate > 0 && i.Rate < minImpairRate {
+		return fmt.Errorf("rate: %v of the nominal rate is too little, give at least %v, or take the link down", i.Rate, minImpairRate)
+	}
+	if i.Burst.ToBad > 0 && i.Burst.ToGood == 0 {
+		return fmt.Errorf("burst loss: the link becomes bad and never good again: give the probability to become good, or use loss")
+	}
+	for _, v := range []struct {
+		name  string
+		value time.Duration
+	}{{"reorder delay", i.ReorderBy}, {"delay", i.Delay}, {"jitter", i.Jitter}} {
+		if v.value < 0 || v.value > maxImpairDelay {
+			return fmt.Errorf("%s: %v is not within 0 to %v", v.name, v.value, maxImpairDelay)
+		}
+	}
+	switch i.Dist {
+	case "", Uniform, Normal, Exponential, Pareto:
+		return nil
+	}
+	return fmt.Errorf("jitter: no distribution %q, use %s, %s, %s or %s", i.Dist, Uniform, Normal, Exponential, Pareto)
+}
+
+// kind numbers the impairments that leave things to chance.
+type kind int
+
+const (
+	kindLoss kind = iota
+	kindBurst
+	kindBER
+	kindDuplicate
+	kindReorder
+	kindJitter
+	numKinds
+)
+
+// damage draws the fates of frames. Every impairment has a generator of its own, seeded at a reset with two draws of the
+// port's generator, in the order of the kinds. While an impairment is on it draws for every frame that the line carries,
+// lost by another one or not, so that none shifts what the others do:
+//
+//	loss, duplicate, reorder, jitter   1 for each frame
+//	burst                              1 when it is set, for the first state; 2 for each frame, for the state and the loss
+//	BER                                1 when it is set, 1 for each wrong bit, for the distance to the next one
+//
+// One that is off draws nothing.
 type damage struct {
-	rng *rand.Rand
-	bad bool // of Burst
+	gen  [numKinds]rand.PCG
+	held time.Duration // what reordering adds
+
+	bad   bool // state of Burst
+	state bool // bad has been drawn
+
+	good  int64   // bits that arrive right before the next wrong one
+	scale float64 // 1 / ln(1 - BER), 0 if good has not been drawn
 }
 
 // fate is what happens to one frame on the line.
 type fate struct {
 	lost  bool
 	why   Counter       // of a lost frame
-	twice bool          // it is delivered twice
+	twice bool          // it is delivered twice, wrong bits and all
 	late  time.Duration // extra delay by jitter
 	held  time.Duration // by reordering: later frames may overtake
 }
 
-func (d *damage) reset(rng *rand.Rand) { *d = damage{rng: rng} }
+// reset takes new generators; what the impairments remember of frames is drawn anew when the next one comes.
+func (d *damage) reset(rng *rand.Rand) {
+	*d = damage{held: d.held}
+	for k := range d.gen {
+		hi := rng.Uint64()
+		d.gen[k].Seed(hi, rng.Uint64())
+	}
+}
 
-// set follows a change of the impairments.
-func (d *damage) set(was, imp *Impair) {}
+// set follows a change of the impairments on a line of rate bits per second: what depends on a figure that has changed is
+// drawn anew when the next frame comes, all else goes on.
+func (d *damage) set(was, imp *Impair, rate int64, mtu int) {
+	if was.Burst != imp.Burst {
+		d.state = false
+	}
+	if was.BER != imp.BER {
+		d.scale = 0
+	}
+	if d.held = imp.ReorderBy; d.held == 0 {
+		d.held = time.Duration(heldFrames * LinePs(mtu+wire.EthLen, rate) / 1000)
+	}
+}
 
-// next draws a frame's fate.
+// float draws from 0 to less than 1.
+func (d *damage) float(k kind) float64 { return float64(d.gen[k].Uint64()>>11) / (1 << 53) }
+
+// hit draws whether something of probability p happens; what cannot happen draws nothing.
+func (d *damage) hit(k kind, p float64) bool { return p > 0 && d.float(k) < p }
+
+// next draws a frame's fate and turns its wrong bits. A frame that is lost for several reasons counts under the first of
+// blackhole, loss, burst.
 func (d *damage) next(imp *Impair, f *Frame) (x fate) {
+	lost, burst := d.hit(kindLoss, imp.Loss), imp.Burst.loses() && d.burst(&imp.Burst)
+	x.lost = true
 	switch {
 	case imp.Blackhole:
-		x.lost, x.why = true, DropBlack
-	case imp.Loss > 0 && d.rng.Float64() < imp.Loss:
-		x.lost, x.why = true, DropLoss
+		x.why = DropBlack
+	case lost:
+		x.why = DropLoss
+	case burst:
+		x.why = DropBurst
+	default:
+		x.lost = false
+	}
+	if imp.BER > 0 {
+		d.bits(imp.BER, f)
+	}
+	x.twice = d.hit(kindDuplicate, imp.Duplicate)
+	if d.hit(kindReorder, imp.Reorder) {
+		x.held = d.held
+	}
+	if imp.Jitter > 0 {
+		x.late = late(imp.Dist, imp.Jitter, d.float(kindJitter))
 	}
 	return x
+}
+
+// burst goes one frame further in the Gilbert-Elliott model and says whether the frame is lost.
+func (d *damage) burst(b *Burst) bool {
+	if !d.state {
+		d.state = true
+		d.bad = d.float(kindBurst)*(b.ToBad+b.ToGood) < b.ToBad
+	}
+	change, loss := b.ToBad, b.LossGood
+	if d.bad {
+		change = b.ToGood
+	}
+	if d.float(kindBurst) < change {
+		d.bad = !d.bad
+	}
+	if d.bad {
+		loss = b.LossBad
+	}
+	return d.float(kindBurst) < loss
+}
+
+// bits turns the wrong bits of a frame and its FCS.
+func (d *damage) bits(ber float64, f *Frame) {
+	if d.scale == 0 {
+		d.scale = 1 / math.Log1p(-ber)
+		d.good = d.distance()
+	}
+	n := int64(8 * (len(f.B) + fcsLen))
+	if d.good >= n {
+		d.good -= n
+		return
+	}
+	if !f.Damaged {
+		f.FCS, f.Damaged, f.kind = wire.FCS(f.B), true, kindUnknown
+	}
+	at := d.good
+	for ; at < n; at += 1 + d.distance() {
+		if i := at / 8; i < int64(len(f.B)) {
+			f.B[i] ^= 1 << (at % 8)
+		} else {
+			f.FCS ^= 1 << (at - 8*int64(len(f.B)))
+		}
+	}
+	d.good = at - n
+}
+
+const fcsLen = 4
+
+// distance draws how many bits arrive right before the next wrong one: geometrically, by the inverse of its distribution.
+func (d *damage) distance() int64 {
+	const far = 1 << 60 // more than a line carries in a year; room to add a frame
+	return int64(min(math.Log1p(-d.float(kindBER))*d.scale, far))
+}
+
+// late is the jitter for u, which lies in 0 to less than 1, by the inverse of its distribution; never negative.
+func late(dist Dist, jitter time.Duration, u float64) time.Duration {
+	j := float64(jitter)
+	switch dist {
+	case Normal:
+		j *= math.Sqrt2 * math.Erfinv(u)
+	case Exponential:
+		j *= -math.Log1p(-u)
+	case Pareto:
+		j *= min((1/math.Cbrt(1-u)-1)/2, 20)
+	default:
+		return time.Duration(u * (j + 1)) // every nanosecond from 0 to j alike
+	}
+	return time.Duration(j + 0.5)
 }

@@ -52,6 +52,7 @@ type Port struct {
 	ctlq   fifo  // MAC control: before everything else, never paused
 	sched  scheduler
 	freePs int64   // when the serializer is free, virtual picoseconds
+	busy   bool    // run is at work: the core may queue frames from within Dequeued
 	armed  vt.Time // when a TxFree call is due that run asked for, unarmed if none
 	last   vt.Time // the latest due time: without the reorder impairment frames of one direction never overtake each other
 
@@ -89,6 +90,16 @@ func (p *Port) Stats(q int) *QueueStats { return &p.sched.stats[q] }
 
 // QueueBytes is what waits in queue q, in bytes.
 func (p *Port) QueueBytes(q int) int64 { return p.sched.q[q].bytes }
+
+// Tail is the last frame of queue q, nil if it is empty. It stays the port's: it may be read only.
+func (p *Port) Tail(q int) *Frame { return p.sched.q[q].tail }
+
+// SwapTail puts f in the place of the last frame of queue q, which is not empty, and makes f that frame. Dequeued is not
+// called.
+func (p *Port) SwapTail(q int, f *Frame) {
+	p.sched.swapTail(q, f)
+	p.gauge()
+}
 
 // Backlog is what waits in all queues, in bytes.
 func (p *Port) Backlog() int64 { return p.sched.bytes }
@@ -173,8 +184,10 @@ func (p *Port) Idle(now vt.Time) bool {
 
 // Kick starts sending if the serializer is free: call it when the source has something new.
 func (p *Port) Kick(now vt.Time) {
-	if p.armed == unarmed {
+	if p.armed == unarmed && !p.busy {
+		p.busy = true
 		p.run(now)
+		p.busy = false
 	}
 }
 
@@ -262,13 +275,12 @@ func (p *Port) sendSick(due vt.Time, f *Frame) {
 func (p *Port) SetImpair(now vt.Time, imp Impair) {
 	was := p.imp
 	p.imp = imp
-	p.dmg.set(&was, &imp)
 	p.rate = p.cfg.Rate
 	if imp.Rate > 0 {
 		p.rate = max(1, int64(float64(p.rate)*imp.Rate))
 	}
-	healthy := Impair{Down: imp.Down, Rate: imp.Rate}
-	p.sick = imp != healthy
+	p.dmg.set(&was, &imp, p.rate, p.cfg.MTU)
+	p.sick = imp.touches()
 	if imp.Down && !was.Down {
 		for f := p.ctlq.pop(); f != nil; f = p.ctlq.pop() {
 			p.Drop(DropDown, f)
@@ -297,18 +309,16 @@ func (p *Port) pause(now vt.Time, m *wire.Pause) {
 	p.C[PauseRx]++
 	for e := m.Enabled; e != 0; e &= e - 1 {
 		q := bits.TrailingZeros8(e)
-		bit, x := uint8(1)<<q, &p.sched.q[q]
 		if m.Quanta[q] == 0 {
-			p.sched.paused &^= bit
+			p.sched.pause(q, now, now)
 			continue
 		}
-		if p.sched.stopped(now)&bit == 0 {
+		if p.sched.q[q].until <= now {
 			p.sched.stats[q].C[QPaused]++
 		}
-		ps := (int64(m.Quanta[q])*wire.QuantumBits*1_000_000_000_000 + p.cfg.Rate - 1) / p.cfg.Rate
-		x.until = now.Add(time.Duration((ps + 999) / 1000))
-		p.sched.paused |= bit
-		p.host.TxFreeAt(p.Index, x.until)
+		until := now.Add(time.Duration((int64(m.Quanta[q])*wire.QuantumBits*1_000_000_000 + p.cfg.Rate - 1) / p.cfg.Rate))
+		p.sched.pause(q, now, until)
+		p.host.TxFreeAt(p.Index, until)
 	}
 	p.Kick(now)
 }
@@ -319,6 +329,18 @@ func (p *Port) Paused(now vt.Time) uint8 {
 		return 0
 	}
 	return p.sched.stopped(now)
+}
+
+// PausedFor is how long, up to now, the far end has stopped queue q in all of this run.
+func (p *Port) PausedFor(now vt.Time, q int) time.Duration {
+	x := &p.sched.q[q]
+	return x.pauses + min(x.until, now).Sub(x.since)
+}
+
+// IgnorePause says which queues, by bit, are served from now on even while the far end stops them.
+func (p *Port) IgnorePause(now vt.Time, queues uint8) {
+	p.sched.ignore = queues
+	p.Kick(now)
 }
 
 // SetRxDown tells the receiving side that the link is down, or up again, from now on.
@@ -341,9 +363,12 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 		p.Drop(DropCut, f)
 		return false
 	}
-	if f.Damaged && wire.FCS(f.B) != f.FCS {
-		p.Drop(DropFCS, f)
-		return false
+	if f.Damaged {
+		if wire.FCS(f.B) != f.FCS {
+			p.Drop(DropFCS, f)
+			return false
+		}
+		f.Damaged = false // the frame that it is now is the one that goes on
 	}
 	p.C[RxFrames]++
 	p.C[RxBytes] += uint64(len(f.B))
