@@ -35,11 +35,15 @@ type Config struct {
 	DSCPRetx    uint8 // 0: 12
 	DSCPControl uint8 // 0: 46
 
+	DSCPTrimmed        uint8 // of requests that a switch cut on its way, 0: 34
+	DSCPTrimmedLastHop uint8 // … on the last link, 0: 36
+	Class              uint8 // traffic class of data: PFC of that priority stops it; 0: 1
+
 	RTOInit      time.Duration // 0: 1 ms; doubles with every retransmission of a packet
 	RTOMax       time.Duration // 0: 4 s
 	MaxRTORetx   int           // Max_RTO_Retx_Cnt, 0: 5
 	NackRetxTime time.Duration // NACK_Retx_Time, 0: 1 ms
-	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5
+	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; trims do not count: with a fixed window nothing makes them stop
 
 	MPR           uint8         // Default_MPR and the range we advertise, in 128 PSNs; 0: 8
 	AckGenTrigger int           // bytes, 0: 16 KiB; negative: every packet is acknowledged
@@ -99,6 +103,9 @@ func (c *Config) resolve(maxFrame int, port link.Config) error {
 	or(&c.DSCPData, 10)
 	or(&c.DSCPRetx, 12)
 	or(&c.DSCPControl, 46)
+	or(&c.DSCPTrimmed, 34)
+	or(&c.DSCPTrimmedLastHop, 36)
+	or(&c.Class, 1)
 	or(&c.RTOInit, time.Millisecond)
 	or(&c.RTOMax, 4*time.Second)
 	or(&c.MaxRTORetx, 5)

@@ -16,6 +16,7 @@ const (
 	DupRx                       // data packets that had arrived before
 	AckTx                       // ACKs sent
 	AckRx                       // ACKs accepted
+	NackTxTrim                  // NACKs sent: trimmed
 	NackTxRes                   // NACKs sent: no resource (0x04-0x0A)
 	NackTxPDC                   // NACKs sent: window, or the PDC cannot go on
 	NackRxTrim                  // NACKs received: trimmed
@@ -25,7 +26,7 @@ const (
 	CtrlTx                      // control packets sent
 	CtrlRx                      // control packets accepted
 	CEMarked                    // accepted data packets with CE
-	Trimmed                     // trimmed packets, dropped
+	Trimmed                     // trimmed packets received
 	CRCBad                      // UET packets with a wrong CRC, dropped
 	Malformed                   // UET packets that do not parse, dropped
 	Unsupported                 // UET packets of a kind that is not built, dropped
@@ -49,7 +50,7 @@ type Counters [NumCounters]uint64
 
 var counterNames = [NumCounters]string{
 	"data_tx", "data_tx_bytes", "data_rx", "data_rx_bytes", "retx", "rto", "dup_rx", "acks_tx", "acks_rx",
-	"nacks_tx_resource", "nacks_tx_pdc", "nacks_rx_trimmed", "nacks_rx_resource", "nacks_rx_pdc", "nacks_rx_other",
+	"nacks_tx_trimmed", "nacks_tx_resource", "nacks_tx_pdc", "nacks_rx_trimmed", "nacks_rx_resource", "nacks_rx_pdc", "nacks_rx_other",
 	"ctrl_tx", "ctrl_rx", "ce_marked", "trimmed_rx", "crc_bad", "malformed", "unsupported", "unknown_pdcid", "stale_ack",
 	"ctl_overflow", "pdc_open", "pdc_close", "pdc_error", "pdc_expire", "msgs_tx", "msgs_rx", "msgs_err", "resp_err_tx",
 	"gtd_in_use",
@@ -62,6 +63,9 @@ func (c Counter) String() string { return counterNames[c] }
 func (c Counter) IsGauge() bool { return c == GtdInUse }
 
 func nackTxCounter(c wire.NackCode) Counter {
+	if c == wire.NackTrimmed || c == wire.NackTrimmedLastHop {
+		return NackTxTrim
+	}
 	if c >= wire.NackNoPDCAvail && c <= wire.NackNoResource {
 		return NackTxRes
 	}

@@ -40,7 +40,8 @@ type FEP struct {
 	msgs  rxPool
 	sweep vt.Time // when the sweep of silent messages is due, vt.Never if it is not
 
-	in   wire.Inbound     // the packet being handled
+	in   wire.Inbound // the packet being handled
+	arr  arrival
 	head wire.FrameFields // outer headers of the frame being built
 }
 
@@ -89,7 +90,10 @@ func (f *FEP) Reset(now vt.Time) {
 func (f *FEP) Arrive(now vt.Time, port int, fr *link.Frame) {
 	var err error
 	in := &f.in // in the FEP, since a local would be allocated for every packet
-	if *in, err = wire.ParseUET(fr.B, 0); err != nil || !f.ours(fr.B) {
+	if *in, err = wire.ParseUET(fr.B, 0); err != nil && f.mended(fr.B) {
+		*in, err = wire.ParseUET(fr.B, 0)
+	}
+	if err != nil || !f.ours(fr.B) {
 		f.arriveOther(now, port, fr)
 		return
 	}
@@ -120,17 +124,11 @@ func addrs(in *wire.Inbound) (src, dst netip.Addr) {
 	return wire.IPv4(in.IP).Src(), wire.IPv4(in.IP).Dst()
 }
 
-// Code points that a trimming switch sets (uet-wire.md 1.2).
-const (
-	dscpTrimmed        = 34
-	dscpTrimmedLastHop = 36
-)
-
 // packet handles a UET packet to us; in points into a frame that the caller releases.
 func (f *FEP) packet(now vt.Time, in *wire.Inbound, src netip.Addr) {
 	switch {
-	case in.DSCP == dscpTrimmed || in.DSCP == dscpTrimmedLastHop:
-		f.C[Trimmed]++
+	case f.trimmedDSCP(in.DSCP):
+		f.onTrimmed(now, in, src)
 		return
 	case in.Cut:
 		f.C[Malformed]++
@@ -152,13 +150,15 @@ func (f *FEP) packet(now vt.Time, in *wire.Inbound, src netip.Addr) {
 	}
 	switch t := pro.Type(); {
 	case t.IsRequest():
-		f.onRequest(now, &arrival{in: in, uet: uet, src: src, size: size})
+		f.arr = arrival{in: in, uet: uet, src: src, size: size}
+		f.onRequest(now, &f.arr)
 	case t.IsAck():
 		f.onAckPacket(now, uet, src)
 	case t.IsNack():
 		f.onNackPacket(now, uet, src)
 	case t == wire.TypeCtrl:
-		f.onCtrl(now, &arrival{in: in, uet: uet, src: src})
+		f.arr = arrival{in: in, uet: uet, src: src}
+		f.onCtrl(now, &f.arr)
 	default:
 		f.C[Unsupported]++
 	}
@@ -210,6 +210,9 @@ func (f *FEP) NextFrame(now vt.Time, port int) *link.Frame {
 		if fr := f.buildCtl(now, &c); fr != nil {
 			return fr
 		}
+	}
+	if f.node.Ports[0].Paused(now)>>f.cfg.Class&1 != 0 {
+		return nil
 	}
 	for p := f.rtxq.pop(); p != nil; p = f.rtxq.pop() {
 		p.s.inRtx = false

@@ -140,7 +140,10 @@ func (p *pdc) onNack(now vt.Time, n wire.Nack, act nackAction) {
 		return
 	case nackNow, nackLater:
 		p.learn(n.SPDCID())
-		if k.nacks++; int(k.nacks) > f.cfg.MaxNackRetx {
+		if n.Code() < wire.NackTrimmed || n.Code() > wire.NackTrimmedAck {
+			k.nacks++
+		}
+		if int(k.nacks) > f.cfg.MaxNackRetx {
 			p.fail(now, n.Code())
 			return
 		}
