@@ -59,7 +59,7 @@ type Switch struct {
 // New makes the core of a switch on node n; routes come with SetRoutes.
 func New(n *engine.Node, cfg Config) (*Switch, error) {
 	s := &Switch{node: n, cfg: cfg}
-	if err := s.setECMP(0, &ECMP{Hash: cfg.Hash}); err != nil {
+	if err := s.setECMP(&Settings{ECMP: ECMP{Hash: cfg.Hash}}); err != nil {
 		return nil, err
 	}
 	if len(cfg.Ports) != len(n.Ports) {
@@ -76,7 +76,7 @@ func New(n *engine.Node, cfg Config) (*Switch, error) {
 }
 
 // Reset implements engine.Core: a switch keeps its routes.
-func (s *Switch) Reset(now vt.Time) { s.resetECMP(now) }
+func (s *Switch) Reset(vt.Time) { s.resetECMP() }
 
 // Timer implements engine.Core.
 func (s *Switch) Timer(vt.Time, uint64) {}
@@ -89,12 +89,12 @@ func (s *Switch) NextFrame(vt.Time, int) *link.Frame { return nil }
 
 // SetRoutes replaces the whole routing table.
 func (s *Switch) SetRoutes(routes []Route) {
-	s.groups, s.len4, s.len6 = nil, nil, nil
+	s.groups = s.newGroups(routes)
+	s.len4, s.len6 = nil, nil
 	clear(s.v4[:])
 	clear(s.v6[:])
-	for _, r := range routes {
-		g := s.newGroup(r.Ports)
-		s.groups = append(s.groups, g)
+	for i, r := range routes {
+		g := s.groups[i]
 		for _, p := range r.Prefixes {
 			n := p.Bits()
 			if p.Addr().Is4() {

@@ -126,25 +126,6 @@ func TestECMPUsesAllPortsAndFollowsLinks(t *testing.T) {
 	}
 }
 
-// With mix, a second tier spreads what the first has already sorted: no polarisation (uet-link-switch 9.2).
-func TestMixDoesNotPolarise(t *testing.T) {
-	a, b := &Switch{cfg: Config{Seed: 1}}, &Switch{cfg: Config{Seed: 2}}
-	paths := map[[2]uint32]int{}
-	var k wire.FlowKey
-	for ev := 0; ev < 1<<16; ev++ {
-		k[32], k[33] = byte(ev>>8), byte(ev)
-		paths[[2]uint32{a.hashKey(&k) >> 29, b.hashKey(&k) >> 29}]++
-	}
-	if len(paths) != 64 {
-		t.Fatalf("%d of 64 paths used", len(paths))
-	}
-	for p, n := range paths {
-		if n < 1024*9/10 || n > 1024*11/10 {
-			t.Errorf("path %v has %d of 65536 flows", p, n)
-		}
-	}
-}
-
 func TestDrops(t *testing.T) {
 	n, _, out := testSwitch(t, Config{})
 	send := func(f *link.Frame) {
