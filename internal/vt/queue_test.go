@@ -1,69 +1,262 @@
 package vt
 
 import (
+	"fmt"
 	"math/rand/v2"
-	"sort"
 	"testing"
 )
 
-func TestQueueOrderEqualsSort(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 1))
-	type ev struct {
-		t    Time
-		c    Class
-		port int
-		n    int
+// pair drives a Queue and its reference alike and compares all that they say.
+type pair struct {
+	q    Queue[int]
+	ref  heapQueue[int]
+	now  Time // of the event popped last
+	mark uint64
+	made int
+}
+
+func (p *pair) push(t Time, c Class, port int) {
+	p.made++
+	p.q.Push(t, c, port, p.made)
+	p.ref.Push(t, c, port, p.made)
+}
+
+func (p *pair) pop() error {
+	if p.ref.Len() == 0 {
+		return nil
 	}
-	var q Queue[ev]
-	var want []ev
-	for i := 0; i < 5000; i++ {
-		e := ev{Time(r.IntN(50)), Class(r.IntN(5)), r.IntN(4), i}
-		q.Push(e.t, e.c, e.port, e)
-		want = append(want, e)
+	gk, g := p.q.Pop()
+	wk, w := p.ref.Pop()
+	if g != w || gk != wk {
+		return fmt.Errorf("popped event %d with %+v, want %d with %+v", g, gk, w, wk)
 	}
-	q.RemoveIf(func(_ Key, e ev) bool { return e.n%7 == 0 })
-	kept := want[:0]
-	for _, e := range want {
-		if e.n%7 != 0 {
-			kept = append(kept, e)
+	p.now = gk.T
+	return nil
+}
+
+// removeIf drops what was there at the mark and one in so many of the rest, and checks that each event is asked for
+// once, with its own key.
+func (p *pair) removeIf(oneIn int) error {
+	want, wait := make([]Key, p.made+1), p.ref.Len()
+	drop := func(k Key, v int) bool { return k.Before(p.mark) && v%3 == 0 || v%oneIn == 0 }
+	p.ref.RemoveIf(func(k Key, v int) bool { want[v] = k; return drop(k, v) })
+	asked := 0
+	var err error
+	p.q.RemoveIf(func(k Key, v int) bool {
+		asked++
+		if k != want[v] {
+			err = fmt.Errorf("RemoveIf shows event %d with %+v, want %+v", v, k, want[v])
 		}
-	}
-	sort.SliceStable(kept, func(i, j int) bool {
-		a, b := kept[i], kept[j]
-		if a.t != b.t {
-			return a.t < b.t
-		}
-		if a.c != b.c {
-			return a.c < b.c
-		}
-		if a.port != b.port {
-			return a.port < b.port
-		}
-		return a.n < b.n
+		return drop(k, v)
 	})
-	for i, w := range kept {
-		if q.Next() != w.t {
-			t.Fatalf("seed %d: event %d: Next %v, want %v", seed, i, q.Next(), w.t)
-		}
-		if _, got := q.Pop(); got != w {
-			t.Fatalf("seed %d: event %d: got %+v, want %+v", seed, i, got, w)
-		}
+	if err == nil && asked != wait {
+		err = fmt.Errorf("RemoveIf asked %d times about %d events", asked, wait)
 	}
-	if q.Len() != 0 || q.Next() != Never {
-		t.Fatalf("seed %d: %d events left", seed, q.Len())
+	return err
+}
+
+func (p *pair) check() error {
+	if p.q.Len() != p.ref.Len() || p.q.Next() != p.ref.Next() || p.q.Mark() != p.ref.Mark() {
+		return fmt.Errorf("Len %d, Next %d, Mark %d, want %d, %d, %d",
+			p.q.Len(), p.q.Next(), p.q.Mark(), p.ref.Len(), p.ref.Next(), p.ref.Mark())
+	}
+	return nil
+}
+
+// at turns two numbers into an instant: near, at the same time as before, far, before, anywhere.
+func (p *pair) at(kind, x int) Time {
+	switch kind {
+	case 0:
+		return p.now
+	case 1:
+		return p.now.Add(81)
+	case 2:
+		return p.now.Add(10_000 << (x % 18))
+	case 3:
+		return max(0, p.now-Time(x))
+	case 4:
+		return Time(x)
+	case 5:
+		return p.now&^4095 + 4095 + Time(x%3) // where the wheel turns
+	case 6:
+		return Never - Time(x%9000)
+	default:
+		return p.now + Time(x%3000)
 	}
 }
 
-func BenchmarkQueue(b *testing.B) {
-	var q Queue[uint64]
-	r := rand.New(rand.NewPCG(1, 2))
-	for i := 0; i < 256; i++ {
-		q.Push(Time(r.IntN(1000)), ClassArrival, i%8, 0)
+func (p *pair) drain() error {
+	for p.ref.Len() > 0 {
+		if err := p.pop(); err != nil {
+			return err
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		k, v := q.Pop()
-		q.Push(k.T+Time(r.IntN(1000)), ClassArrival, int(k.Port), v)
+	return nil
+}
+
+// run lets both queues grow to about size events and go through steps operations; kinds are the instants it draws from.
+func (p *pair) run(r *rand.Rand, kinds []int, size, steps int) error {
+	for range steps {
+		var err error
+		switch d := r.IntN(2000); {
+		case d == 0:
+			err = p.removeIf(1 + r.IntN(8))
+		case d < 10:
+			p.mark = p.q.Mark()
+		case d < 1000+(p.ref.Len()-size):
+			err = p.pop()
+		default:
+			p.push(p.at(kinds[r.IntN(len(kinds))], r.IntN(100_000)), Class(r.IntN(5)), r.IntN(4))
+		}
+		if err == nil {
+			err = p.check()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestQueueEqualsHeap(t *testing.T) {
+	loads := map[string][]int{
+		"near":     {0, 1, 7, 7, 7},
+		"mix":      {0, 1, 2, 7, 7, 7, 7, 7},
+		"far":      {2},
+		"same":     {0, 0, 0, 0, 1},
+		"turn":     {5, 5, 7},
+		"backward": {3, 4, 7},
+		"all":      {0, 1, 2, 3, 4, 5, 7},
+		"never":    {6, 6, 6, 0, 4},
+	}
+	seed := rand.Uint64()
+	for name, kinds := range loads {
+		t.Run(name, func(t *testing.T) {
+			for i := range uint64(12) {
+				r := rand.New(rand.NewPCG(seed, i))
+				var p pair
+				for round, size := range []int{1 + r.IntN(8), 64, 500} {
+					err := p.run(r, kinds, size, 4000)
+					if err == nil && round == 1 {
+						err = p.drain() // and go on with a queue that was empty
+					}
+					if err != nil {
+						t.Fatalf("seed %d, %d, size %d: %v", seed, i, size, err)
+					}
+				}
+				if err := p.drain(); err != nil {
+					t.Fatalf("seed %d, %d: %v", seed, i, err)
+				}
+			}
+		})
+	}
+}
+
+func FuzzQueue(f *testing.F) {
+	f.Add([]byte{0x70, 1, 9, 0x71, 200, 3, 0x20, 5, 0, 0x78, 0, 0, 0x0f, 0, 0, 0x1f, 0, 2})
+	f.Add([]byte{0x50, 0, 1, 0x50, 1, 0, 0x50, 2, 0, 0x08, 0, 0, 0x57, 0, 7, 0x0e, 0, 0, 0x0f, 0, 1})
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		var p pair
+		for ; len(ops) >= 3; ops = ops[3:] {
+			kind, x, y := ops[0], int(ops[1]), int(ops[2])
+			var err error
+			switch {
+			case kind&15 == 15:
+				err = p.removeIf(1 + x%8)
+			case kind&15 == 14:
+				p.mark = p.q.Mark()
+			case kind&8 != 0:
+				err = p.pop()
+			default:
+				p.push(p.at(int(kind>>4)%8, x<<4|y>>4), Class(kind&7%5), y&15)
+			}
+			if err == nil {
+				err = p.check()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.drain(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestQueuePopOfEmptyPanics(t *testing.T) {
+	for _, pushed := range []int{0, 1, 3} {
+		func() {
+			var q Queue[int]
+			for range pushed {
+				q.Push(5, ClassTimer, 0, 1)
+			}
+			for range pushed {
+				q.Pop()
+			}
+			defer func() {
+				if recover() == nil {
+					t.Errorf("no panic after %d events", pushed)
+				}
+				if q.Len() != 0 || q.Next() != Never {
+					t.Errorf("Len %d, Next %v after the panic", q.Len(), q.Next())
+				}
+			}()
+			q.Pop()
+		}()
+	}
+}
+
+// Slots beyond the wheel's reach are the heap's.
+func TestQueueOfManyEqualsHeap(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 1))
+	var p pair
+	for range maxSlot + 3000 {
+		p.push(Time(r.IntN(4000)), Class(r.IntN(5)), r.IntN(64))
+	}
+	if err := p.run(r, []int{0, 7}, p.made, 4000); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	if err := p.drain(); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+}
+
+// An event that is popped or removed must not keep its value from the garbage collector.
+func TestQueueForgetsValues(t *testing.T) {
+	var q Queue[*int]
+	for i := range 300 {
+		q.Push(Time(i*i), ClassArrival, i%4, new(i))
+	}
+	for range 100 {
+		q.Pop()
+	}
+	q.RemoveIf(func(_ Key, v *int) bool { return *v%2 == 0 })
+	kept := 0
+	for i := range q.slab {
+		if q.slab[i].val != nil {
+			kept++
+		}
+	}
+	if kept != q.Len() || kept != 100 {
+		t.Errorf("the slab holds %d values of %d events, want 100", kept, q.Len())
+	}
+}
+
+func TestQueueAllocatesNothingWhenSteady(t *testing.T) {
+	var q Queue[benchEvent]
+	d := ahead("mix")
+	for i := range 200 {
+		q.Push(Time(i), Class(1+i%3), i%8, benchEvent{})
+	}
+	n := 0
+	for ; n < 100_000; n++ {
+		step(&q, &d, n)
+	}
+	if a := testing.AllocsPerRun(100_000, func() { step(&q, &d, n); n++ }); a != 0 {
+		t.Errorf("%v allocations per event", a)
 	}
 }
