@@ -43,9 +43,11 @@ type Route struct {
 
 // Switch implements engine.Core.
 type Switch struct {
-	node *engine.Node
-	cfg  Config
-	ecmp ecmpState
+	node    *engine.Node
+	cfg     Config
+	ecmp    ecmpState
+	csig    csigState
+	mirrors mirrorState
 
 	groups []*group
 	len4   []int                 // prefix lengths in use, longest first

@@ -14,6 +14,8 @@ type Frame struct {
 	FCS     uint32
 	Damaged bool
 
+	Queued vt.Time // when it came into the egress queue that it waits in, or waited in
+
 	Queue uint8 // egress queue that it waits in, or waited in at the last port
 	In    uint8 // for the node's core: port that it came in by
 	Group uint8 // for the node's core: what it was counted under there

@@ -146,6 +146,7 @@ func (p *Port) Enqueue(now vt.Time, q int, f *Frame) bool {
 		p.Drop(DropDown, f)
 		return false
 	}
+	f.Queued = now
 	p.sched.push(q, f)
 	p.gauge()
 	p.Kick(now)
