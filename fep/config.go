@@ -30,6 +30,7 @@ type Config struct {
 	Window     int64  // bytes in flight per PDC, in nominal bytes (uet-cms.md 1); 0: 150 000, 100 Gb/s x 12 us
 	LB         string // LBSpray (default) or LBFixed
 	NoCRC      bool   // leave out the CRC trailer (uet-wire.md 14)
+	ByRef      bool   // payload stays in the sender's memory until it has arrived: all nodes share one address space
 
 	DSCPData    uint8 // 0: 10
 	DSCPRetx    uint8 // 0: 12

@@ -75,6 +75,7 @@ func (d *dest) init(start wire.PSN, mpr uint8) {
 type arrival struct {
 	in   *wire.Inbound
 	uet  []byte // PDS header .. payload
+	ref  []byte // the payload, where it has come by reference
 	src  netip.Addr
 	size int // nominal
 }
@@ -208,7 +209,7 @@ func (p *pdc) receive(now vt.Time, a *arrival, r wire.Request) {
 		p.ackDuplicate(now, a.in.EV, a.in.ECN == wire.ECNCE, r.RETX(), psn)
 		return
 	}
-	req, payload, ok := parseSES(r.Next(), a.uet[len(r):])
+	req, payload, ok := parseSES(r.Next(), a.uet[len(r):], a.ref)
 	if !ok {
 		f.C[Malformed]++
 		return

@@ -146,9 +146,15 @@ func (p *pdc) buildData(now vt.Time, psn wire.PSN, k *txPkt, again bool) *link.F
 	fr := f.begin(p.peer, k.ev, dscp, wire.ECNECT0)
 	fr.B = wire.AppendRequest(fr.B, &r)
 	fr.B = k.msg.appendSES(fr.B, k)
-	fr.B = append(fr.B, k.msg.buf[k.off:int(k.off)+int(k.n)]...)
 	f.C[DataTx]++
 	f.C[DataTxBytes] += uint64(k.n)
+	payload := k.msg.buf[k.off : int(k.off)+int(k.n)]
+	if f.cfg.ByRef && len(payload) > 0 && !f.cfg.NoCRC {
+		fr.Refer(payload)
+		wire.FinishUDP(fr.B)
+		return fr
+	}
+	fr.B = append(fr.B, payload...)
 	return f.finish(fr)
 }
 

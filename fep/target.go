@@ -67,13 +67,16 @@ type request struct {
 	payload []byte // what is there
 }
 
-// parseSES returns the request and its payload; false if it is cut off.
-func parseSES(next wire.NextHdr, b []byte) (q request, payload []byte, ok bool) {
+// parseSES returns the request and its payload, which is ref where it has come by reference; false if it is cut off.
+func parseSES(next wire.NextHdr, b, ref []byte) (q request, payload []byte, ok bool) {
 	if len(b) < next.HeaderLen() || next.HeaderLen() < 12 {
 		return q, nil, false
 	}
 	q.head = wire.SESHead(b[:12])
 	q.payload = b[next.HeaderLen():]
+	if ref != nil {
+		q.payload = ref
+	}
 	if next != wire.NextRequestStd {
 		return q, nil, true
 	}

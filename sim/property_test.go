@@ -271,16 +271,3 @@ func TestFramesAreGivenBack(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkPermutation(b *testing.B) {
-	hops := uint64(0)
-	for b.Loop() {
-		plan, f := build(b, "fat-tree-2x4")
-		res, err := f.Run(spec(b, plan, workload.Permutation, 1<<20, 1), t0, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		hops += res.PacketHops
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(hops), "ns/hop")
-}

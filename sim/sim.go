@@ -26,7 +26,7 @@ type Fabric struct {
 	plan    *topology.Plan
 	nodes   []*nodecore.Node
 	outs    []*outlet
-	pool    *link.Pool
+	mem     nodecore.Memory
 	ahead   []time.Duration // per node: the shortest time in which anything can reach it, its pipeline latency included
 	now     vt.Time
 	results map[int]workload.RankResult
@@ -60,6 +60,7 @@ type peer struct {
 // Transmit implements engine.Out.
 func (o *outlet) Transmit(port int, f *link.Frame) {
 	if o.taps != nil && o.taps[port] != nil {
+		f.Fill()
 		o.taps[port](f)
 	}
 	to := &o.peers[port]
@@ -72,12 +73,12 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 	for i := range plan.Nodes {
 		most = max(most, nodecore.MaxFrame(&plan.Nodes[i]))
 	}
-	f := &Fabric{plan: plan, pool: link.NewPool(most)}
+	f := &Fabric{plan: plan, mem: nodecore.Memory{Pool: link.NewPool(most)}}
 	routes := plan.Routes(nil)
 	for i := range plan.Nodes {
 		o := &outlet{}
 		f.outs = append(f.outs, o)
-		n, err := nodecore.New(nodecore.Config(plan, i, labSeed, routes[i]), o, f.pool, f.result)
+		n, err := nodecore.New(nodecore.Config(plan, i, labSeed, routes[i]), o, &f.mem, f.result)
 		if err != nil {
 			return nil, fmt.Errorf("sim: %w", err)
 		}

@@ -71,6 +71,14 @@ func (c CRCForm) Check(ipPacket []byte) bool {
 // UETCRC is CRCForm.Sum in the form of uet-wire 14.
 func UETCRC(ipPacketWithoutCRC []byte) uint32 { return CRCForm{}.Sum(ipPacketWithoutCRC) }
 
+// SealUET writes the CRC, in the form of uet-wire 14, into the last 4 bytes of a frame whose IP header is complete.
+func SealUET(frame []byte) {
+	if _, ip, err := Network(frame); err == nil && len(ip) >= CRCLen {
+		n := len(ip) - CRCLen
+		CRCForm{}.order().PutUint32(ip[n:], UETCRC(ip[:n]))
+	}
+}
+
 // AppendUETCRC is CRCForm.Append in the form of uet-wire 14.
 func AppendUETCRC(frame []byte) []byte { return CRCForm{}.Append(frame) }
 

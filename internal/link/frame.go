@@ -3,7 +3,10 @@
 // an interface, so the same port serves a real veth and the simulator.
 package link
 
-import "github.com/uetlab/uetlab/internal/vt"
+import (
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/wire"
+)
 
 // Frame is one Ethernet frame without link trailer and FCS. It has one owner at a time: whoever is handed a frame
 // passes it on or gives it back to its Pool.
@@ -20,6 +23,7 @@ type Frame struct {
 	In    uint8 // for the node's core: port that it came in by
 	Group uint8 // for the node's core: what it was counted under there
 
+	ref  []byte    // payload that is not in B yet, see Refer
 	kind frameKind // cached, see isData
 	used bool
 	pool *Pool
@@ -62,7 +66,7 @@ func (p *Pool) Get() *Frame {
 	f := p.free
 	p.free, f.next = f.next, nil
 	f.B, f.Due, f.used, f.Damaged, f.kind = f.B[:0], 0, true, false, kindUnknown
-	f.Queue, f.In, f.Group = 0, 0, 0
+	f.Queue, f.In, f.Group, f.ref = 0, 0, 0, nil
 	p.out++
 	return f
 }
@@ -73,7 +77,7 @@ func (f *Frame) Release() {
 		panic("link: frame released twice")
 	}
 	p := f.pool
-	f.used = false
+	f.used, f.ref = false, nil
 	f.next, p.free = p.free, f
 	p.out--
 }
@@ -81,9 +85,46 @@ func (f *Frame) Release() {
 // Copy takes a frame with the same contents and state from the same pool.
 func (f *Frame) Copy() *Frame {
 	g := f.pool.Get()
-	g.B = append(g.B, f.B...)
-	g.Due, g.FCS, g.Damaged, g.Queue, g.In, g.Group, g.kind = f.Due, f.FCS, f.Damaged, f.Queue, f.In, f.Group, f.kind
+	head := len(f.B)
+	if f.ref != nil {
+		head -= len(f.ref) + wire.CRCLen
+	}
+	g.B = append(g.B, f.B[:head]...)[:len(f.B)]
+	b := g.B
+	*g = *f
+	g.B, g.next = b, nil
 	return g
+}
+
+// Refer appends payload and its UET CRC to a frame that is to end with them, without copying: the bytes (at least one) stay where they are,
+// and the room for them in B is not written before somebody asks with Fill. It is for frames that pass by reference, most
+// of which nobody ever looks into beyond the headers.
+func (f *Frame) Refer(payload []byte) {
+	f.B = f.B[:len(f.B)+len(payload)+wire.CRCLen]
+	f.ref = payload
+}
+
+// Ref is the payload that is not in B, nil if there is none. It is read only.
+func (f *Frame) Ref() []byte { return f.ref }
+
+// Fill makes B whole.
+func (f *Frame) Fill() {
+	if f.ref != nil {
+		copy(f.B[len(f.B)-wire.CRCLen-len(f.ref):], f.ref)
+		f.ref = nil
+		wire.SealUET(f.B)
+	}
+}
+
+// Cut leaves the first n bytes of the frame.
+func (f *Frame) Cut(n int) {
+	if f.ref != nil {
+		if n > len(f.B)-wire.CRCLen-len(f.ref) {
+			f.Fill()
+		}
+		f.ref = nil
+	}
+	f.B = f.B[:n]
 }
 
 // fifo is an intrusive queue of frames.

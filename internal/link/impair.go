@@ -160,7 +160,7 @@ func (d *damage) set(was, imp *Impair, rate int64, mtu int) {
 		d.scale = 0
 	}
 	if d.held = imp.ReorderBy; d.held == 0 {
-		d.held = time.Duration(heldFrames * LinePs(mtu+wire.EthLen, rate) / 1000)
+		d.held = time.Duration(heldFrames*LinePs(mtu+wire.EthLen, rate)/1000) + 2 // due times are rounded: be behind the last of them
 	}
 }
 
@@ -229,6 +229,7 @@ func (d *damage) bits(ber float64, f *Frame) {
 		return
 	}
 	if !f.Damaged {
+		f.Fill()
 		f.FCS, f.Damaged, f.kind = wire.FCS(f.B), true, kindUnknown
 	}
 	at := d.good

@@ -37,6 +37,7 @@ type Node struct {
 	FEP    *fep.FEP
 
 	names  []string // of the ports
+	mem    *Memory
 	rank   *workload.Rank
 	report func(workload.RankResult)
 }
@@ -49,15 +50,28 @@ func MaxFrame(n *topology.Node) (most int) {
 	return most
 }
 
-// New makes a node. report is called with the result of a rank when it has finished. Nodes that pass frames to each other
-// by reference share a pool; else it is nil.
-func New(cfg *ctl.Config, out engine.Out, pool *link.Pool, report func(workload.RankResult)) (*Node, error) {
+// Memory is what nodes of one thread may share.
+type Memory struct {
+	Pool  *link.Pool // frames that pass by reference; nil: each node has its own
+	zeros []byte
+}
+
+// take gives n zeros; they are for data that stays zero.
+func (m *Memory) take(n int64) []byte {
+	if n > int64(len(m.zeros)) {
+		m.zeros = make([]byte, n)
+	}
+	return m.zeros[:n:n]
+}
+
+// New makes a node. report is called with the result of a rank when it has finished.
+func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.RankResult)) (*Node, error) {
 	p := &cfg.Node
-	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: pool}
+	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: mem.Pool}
 	for _, q := range p.Ports {
 		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch})
 	}
-	n := &Node{Node: engine.New(ec, out), report: report}
+	n := &Node{Node: engine.New(ec, out), mem: mem, report: report}
 	for _, q := range p.Ports {
 		n.names = append(n.names, q.Name)
 	}
@@ -98,7 +112,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		return fmt.Errorf("node %s: an end point has one port, not %d", p.Name, len(p.Ports))
 	}
 	fc := fep.Config{MAC: p.Ports[0].MAC, NextHop: cfg.Peers[0].MAC, Addr4: p.Addr4, Addr6: p.Addr6,
-		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window}
+		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window, ByRef: n.mem.Pool != nil}
 	if p.FEP != nil {
 		fc.LB = p.FEP.LB
 	}
@@ -190,12 +204,15 @@ func (n *Node) StartRun(r ctl.Run) error {
 	return nil
 }
 
-// endpoint lets a rank be woken: workload.Waker.
+// endpoint lets a rank be woken: workload.Waker; and have memory: workload.Zeros.
 type endpoint struct {
 	*fep.Endpoint
 	n    *Node
 	rank **workload.Rank
 }
+
+// Zeros implements workload.Zeros.
+func (e endpoint) Zeros(n int64) []byte { return e.n.mem.take(n) }
 
 func (e endpoint) Wake(t vt.Time, ctx uint64) {
 	rank := *e.rank

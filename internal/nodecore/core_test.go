@@ -43,7 +43,7 @@ func kind(p *topology.Plan, k topology.Kind) int {
 func make1(t testing.TB, p *topology.Plan, id int) (*Node, *outlet) {
 	t.Helper()
 	o := &outlet{}
-	n, err := New(Config(p, id, 1, p.Routes(nil)[id]), o, nil, func(workload.RankResult) {})
+	n, err := New(Config(p, id, 1, p.Routes(nil)[id]), o, &Memory{}, func(workload.RankResult) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestConfigTellsANodeWhatItIs(t *testing.T) {
 	if q := Peers(p, leaf)[p.Nodes[host].Ports[0].PeerIdx]; q.Lab {
 		t.Error("a switch takes a plain host for a lab node")
 	}
-	_, err := New(c, &outlet{}, nil, nil)
+	_, err := New(c, &outlet{}, &Memory{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "no core") {
 		t.Errorf("a core for a plain host: %v", err)
 	}

@@ -176,7 +176,7 @@ func (p *proc) configure(c *ctl.Config) error {
 	l := &loop{id: p.hello.ID, page: p.page, clk: p.clk, conn: p.conn, wall: clock.NewWall(), latency: c.Node.Latency,
 		out: make([]outgoing, 0, 64), onMessage: p.message, publish: p.publish, reconnect: p.reconnect}
 	var err error
-	if p.core, err = nodecore.New(c, l, nil, p.result); err != nil {
+	if p.core, err = nodecore.New(c, l, &nodecore.Memory{}, p.result); err != nil {
 		return err
 	}
 	l.node = p.core.Node
