@@ -66,8 +66,8 @@ type QueueStats struct {
 type queue struct {
 	fifo
 	bytes   int64
-	deficit int64
-	quantum int64
+	deficit int64         // in parts of a line byte
+	quantum int64         // likewise, for each round
 	since   vt.Time       // the latest pause began here
 	until   vt.Time       // and lasts, or lasted, up to here
 	pauses  time.Duration // all pauses before it
@@ -86,12 +86,16 @@ type scheduler struct {
 	turn   int   // round robin
 }
 
-// serve sets how queues are served from now on.
+// lineByte is one byte in the unit of deficits, fine enough for the quantum of a small weight.
+const lineByte = 1 << 10
+
+// serve sets how queues are served from now on. The greatest weight has a quantum of one frame of full length, the others
+// less: a round is short, so that a queue of small frames does not wait for bursts of large ones, whatever the weights.
 func (s *scheduler) serve(services *[NumQueues]Service, mtu int) {
-	least := 0
+	greatest := 1
 	for _, v := range services {
-		if w := max(v.Weight, 1); !v.Strict && (least == 0 || w < least) {
-			least = w
+		if !v.Strict {
+			greatest = max(greatest, v.Weight)
 		}
 	}
 	s.strict = 0
@@ -99,7 +103,8 @@ func (s *scheduler) serve(services *[NumQueues]Service, mtu int) {
 		if v.Strict {
 			s.strict |= 1 << i
 		}
-		s.q[i].quantum = int64(wire.LineBytes(mtu+wire.EthLen)) * int64(max(v.Weight, 1)) / int64(max(least, 1))
+		full := int64(wire.LineBytes(mtu+wire.EthLen)) * lineByte
+		s.q[i].quantum = max(full*int64(max(v.Weight, 1))/int64(greatest), lineByte)
 	}
 }
 
@@ -183,7 +188,7 @@ func (s *scheduler) next(now vt.Time) *Frame {
 	}
 	for {
 		if x := &s.q[s.turn]; ready>>s.turn&1 != 0 {
-			if size := int64(wire.LineBytes(len(x.head.B))); size <= x.deficit {
+			if size := int64(wire.LineBytes(len(x.head.B))) * lineByte; size <= x.deficit {
 				x.deficit -= size
 				return s.take(s.turn)
 			}
