@@ -7,10 +7,10 @@ import (
 )
 
 // local answers echo requests to the switch itself; there is nothing else to talk to.
-func (s *Switch) local(now vt.Time, in *link.Port, f *link.Frame) {
+func (s *Switch) local(now vt.Time, in *link.Port, f *link.Frame, l3 int) {
 	r := s.reply(in)
 	var ok bool
-	if r.B, ok = wire.AppendICMPEchoReply(r.B, f.B[wire.EthLen:]); !ok {
+	if r.B, ok = wire.AppendICMPEchoReply(r.B, f.B[l3:]); !ok {
 		r.Release()
 		in.Drop(link.DropPacket, f)
 		return
@@ -21,8 +21,8 @@ func (s *Switch) local(now vt.Time, in *link.Port, f *link.Frame) {
 
 // expired drops a packet whose TTL is used up and says so to its source; a UET packet dies silently, since end points
 // do not listen to ICMP.
-func (s *Switch) expired(now vt.Time, in *link.Port, f *link.Frame) {
-	ip := f.B[wire.EthLen:]
+func (s *Switch) expired(now vt.Time, in *link.Port, f *link.Frame, l3 int) {
+	ip := f.B[l3:]
 	from := s.cfg.Addr4
 	if ip[0]>>4 == 6 {
 		from = s.cfg.Addr6
@@ -51,5 +51,6 @@ func (s *Switch) finish(now vt.Time, in *link.Port, r *link.Frame) {
 	if r.B[wire.EthLen]>>4 == 6 {
 		wire.Eth(r.B).SetType(wire.EtherIPv6)
 	}
-	in.Offer(now, 0, r)
+	r.In = uint8(in.Index)
+	s.enqueue(now, in, s.dscpOf(r.B), r)
 }

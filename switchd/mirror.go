@@ -46,5 +46,5 @@ func (s *Switch) mirror(now vt.Time, out int, f *link.Frame) {
 	x.seen = 0
 	to := s.node.Ports[x.set.To]
 	to.C[link.Mirrored]++
-	to.Offer(now, 0, f.Copy())
+	s.offer(now, to, 0, f.Copy())
 }

@@ -1,19 +1,22 @@
 // Package switchd is the software switch: an IP router with ECMP, sans-I/O. A frame that arrives is checked, looked up,
-// given its new MAC addresses and one hop less to live, and queued on one port of its ECMP group, chosen by a hash of the
-// 5-tuple; the UDP source port of a UET packet is its entropy value, so end points choose paths by choosing it.
-// Queueing, serialization and impairments are the port's (internal/link).
+// given its new MAC addresses and one hop less to live, and queued by its class on one port of its ECMP group, which the
+// configured balance chooses; the UDP source port of a UET packet is its entropy value, so end points choose paths by
+// choosing it. What finds no room is trimmed or dropped. Queues, serialization and impairments are the port's
+// (internal/link); how much a queue may hold, and ECN, are decided here.
 //
 //	arrival ─► Ethernet, IP checks ─► ours? ─► ICMP echo reply
 //	                                    │
 //	                                    ▼
-//	              TTL ─► longest prefix ─► ECMP group ─► rewrite ─► egress port
+//	              TTL ─► longest prefix ─► ECMP group ─► rewrite ─► class ─► room? ─► queue of the egress port ─► ECN, line
+//	                                                                          │             ▲
+//	                                                                          └─► trim ─────┘
 package switchd
 
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
-	"slices"
 
 	"github.com/uetlab/uetlab/internal/engine"
 	"github.com/uetlab/uetlab/internal/link"
@@ -24,49 +27,52 @@ import (
 // Config describes a switch.
 type Config struct {
 	Addr4, Addr6 netip.Addr // the switch's own addresses
-	Hash         string     // mix (default) or crc32
 	Seed         uint64     // of the ECMP hash
+	Hash         string     // of ECMP, where the settings name none
 	Ports        []Port
+	Settings     Settings // to begin with; Configure changes them
 }
 
 // Port is what the switch knows of one of its ports.
 type Port struct {
 	MAC  wire.MAC // its own
 	Peer wire.MAC // of the far end
-}
-
-// Route sends packets to any of Prefixes out of one of Ports, by hash.
-type Route struct {
-	Ports    []int
-	Prefixes []netip.Prefix
+	Host bool     // the far end is an end point, not a switch: what is trimmed here is on its last hop
 }
 
 // Switch implements engine.Core.
 type Switch struct {
-	node    *engine.Node
-	cfg     Config
+	table
+	node *engine.Node
+	cfg  Config
+	set  Settings
+	own4 uint32
+	own6 [16]byte
+
 	ecmp    ecmpState
 	csig    csigState
 	mirrors mirrorState
-
-	groups []*group
-	len4   []int                 // prefix lengths in use, longest first
-	v4     [33]map[uint32]*group // by masked destination
-	len6   []int
-	v6     [129]map[[16]byte]*group
-	own4   uint32
-	own6   [16]byte
+	ecn     *rand.Rand
+	trim    trimmer
+	buf     buffer
+	dogs    [][link.NumQueues]watchdog // by egress port
 }
 
 // New makes the core of a switch on node n; routes come with SetRoutes.
 func New(n *engine.Node, cfg Config) (*Switch, error) {
 	s := &Switch{node: n, cfg: cfg}
-	if err := s.setECMP(&Settings{ECMP: ECMP{Hash: cfg.Hash}}); err != nil {
-		return nil, err
-	}
 	if len(cfg.Ports) != len(n.Ports) {
 		return nil, fmt.Errorf("switch has %d ports, its node %d", len(cfg.Ports), len(n.Ports))
 	}
+	s.buf.in = make([][link.NumQueues]ingress, len(n.Ports))
+	s.dogs = make([][link.NumQueues]watchdog, len(n.Ports))
+	if cfg.Settings.ECMP.Hash == "" {
+		cfg.Settings.ECMP.Hash = cfg.Hash
+	}
+	if err := s.Configure(0, cfg.Settings); err != nil {
+		return nil, err
+	}
+	s.SetRoutes(nil)
 	if cfg.Addr4.Is4() {
 		a := cfg.Addr4.As4()
 		s.own4 = binary.BigEndian.Uint32(a[:])
@@ -77,148 +83,84 @@ func New(n *engine.Node, cfg Config) (*Switch, error) {
 	return s, nil
 }
 
-// Reset implements engine.Core: a switch keeps its routes.
-func (s *Switch) Reset(vt.Time) { s.resetECMP() }
+// Settings returns what is in force.
+func (s *Switch) Settings() Settings { return s.set }
+
+// Configure puts settings into force at now, all or, with an error, none. Frames that wait stay where they are, even where
+// they would no longer be let in.
+func (s *Switch) Configure(now vt.Time, set Settings) error {
+	if err := set.Validate(len(s.node.Ports)); err != nil {
+		return fmt.Errorf("switch settings: %w", err)
+	}
+	for _, apply := range []func(*Settings) error{s.setMirror, s.setCSIG, s.setECMP} {
+		if err := apply(&set); err != nil {
+			_, _ = s.setMirror(&s.set), s.setCSIG(&s.set)
+			return fmt.Errorf("switch settings: %w", err)
+		}
+	}
+	s.set = set
+	s.trim.configure(&set.Trim)
+	var services [link.NumQueues]link.Service
+	for q := range services {
+		services[q] = set.Queues[q].Service
+	}
+	for _, p := range s.node.Ports {
+		p.Serve(services)
+	}
+	s.recount()
+	s.reconsider(now)
+	return nil
+}
+
+// Reset implements engine.Core: a switch keeps its routes and settings. The engine has emptied the ports.
+func (s *Switch) Reset(vt.Time) {
+	s.resetECMP()
+	s.resetCSIG()
+	s.resetMirror()
+	s.ecn, s.trim.rng = s.node.Rand("ecn"), s.node.Rand("trim")
+	clear(s.buf.in)
+	clear(s.dogs)
+	s.buf.total, s.buf.peak = 0, 0
+	s.recount()
+}
+
+// Kinds of timers: the id of a timer is kind<<16 | port<<8 | queue.
+const (
+	timerPause = 1 + iota // repeat the pause of an ingress port's priority
+	timerDog              // look at a lossless queue
+)
+
+func timerID(kind, port, queue int) uint64 { return uint64(kind<<16 | port<<8 | queue) }
 
 // Timer implements engine.Core.
-func (s *Switch) Timer(vt.Time, uint64) {}
-
-// Dequeued implements link.Source.
-func (s *Switch) Dequeued(vt.Time, int, *link.Frame, bool) {}
+func (s *Switch) Timer(now vt.Time, id uint64) {
+	port, q := int(id>>8&0xFF), int(id&0xFF)
+	switch id >> 16 {
+	case timerPause:
+		s.repeatPause(now, port, q)
+	case timerDog:
+		s.watch(now, port, q)
+	}
+}
 
 // NextFrame implements link.Source: a switch sends only what it has queued.
 func (s *Switch) NextFrame(vt.Time, int) *link.Frame { return nil }
 
-// SetRoutes replaces the whole routing table.
-func (s *Switch) SetRoutes(routes []Route) {
-	s.groups = s.newGroups(routes)
-	s.len4, s.len6 = nil, nil
-	clear(s.v4[:])
-	clear(s.v6[:])
-	for i, r := range routes {
-		g := s.groups[i]
-		for _, p := range r.Prefixes {
-			n := p.Bits()
-			if p.Addr().Is4() {
-				if s.v4[n] == nil {
-					s.v4[n] = map[uint32]*group{}
-					s.len4 = append(s.len4, n)
-				}
-				a := p.Masked().Addr().As4()
-				s.v4[n][binary.BigEndian.Uint32(a[:])] = g
-				continue
-			}
-			if s.v6[n] == nil {
-				s.v6[n] = map[[16]byte]*group{}
-				s.len6 = append(s.len6, n)
-			}
-			s.v6[n][p.Masked().Addr().As16()] = g
+// Dequeued implements link.Source.
+func (s *Switch) Dequeued(now vt.Time, port int, f *link.Frame, sent bool) {
+	p, q := s.node.Ports[port], int(f.Queue)
+	s.leave(now, p, f)
+	if f.Group != 0 {
+		c := link.QTrimDrop
+		if sent {
+			c = link.QTrimTx
 		}
+		p.Stats(int(f.Group) - 1).C[c]++
 	}
-	slices.SortFunc(s.len4, func(a, b int) int { return b - a })
-	slices.SortFunc(s.len6, func(a, b int) int { return b - a })
-	s.LinksChanged()
-}
-
-// Arrive implements engine.Core.
-func (s *Switch) Arrive(now vt.Time, port int, f *link.Frame) {
-	in := s.node.Ports[port]
-	if len(f.B) < wire.EthLen+wire.IPv4Len || wire.Eth(f.B).Dst() != s.cfg.Ports[port].MAC {
-		in.Drop(link.DropPacket, f)
-		return
-	}
-	switch wire.Eth(f.B).Type() {
-	case wire.EtherIPv4:
-		s.arrive4(now, in, f)
-	case wire.EtherIPv6:
-		s.arrive6(now, in, f)
-	default:
-		in.Drop(link.DropPacket, f)
-	}
-}
-
-func (s *Switch) arrive4(now vt.Time, in *link.Port, f *link.Frame) {
-	ip, err := wire.ParseIPv4(f.B[wire.EthLen:])
-	if err != nil || !ip.ChecksumOK() {
-		in.Drop(link.DropPacket, f)
-		return
-	}
-	dst := ip.Dst4()
-	if dst == s.own4 {
-		s.local(now, in, f)
-		return
-	}
-	if ip.TTL() <= 1 {
-		s.expired(now, in, f)
-		return
-	}
-	g := s.lookup4(dst)
-	if g == nil || g.dead() {
-		in.Drop(link.DropNoRoute, f)
-		return
-	}
-	out := s.choose(now, g, f.B[wire.EthLen:])
-	ip.DecTTL()
-	s.forward(now, out, f)
-}
-
-func (s *Switch) arrive6(now vt.Time, in *link.Port, f *link.Frame) {
-	ip, err := wire.ParseIPv6(f.B[wire.EthLen:])
-	if err != nil {
-		in.Drop(link.DropPacket, f)
-		return
-	}
-	dst := ip.Dst16()
-	if dst == s.own6 {
-		s.local(now, in, f)
-		return
-	}
-	if ip.HopLimit() <= 1 {
-		s.expired(now, in, f)
-		return
-	}
-	g := s.lookup6(dst)
-	if g == nil || g.dead() {
-		in.Drop(link.DropNoRoute, f)
-		return
-	}
-	out := s.choose(now, g, f.B[wire.EthLen:])
-	ip.DecHopLimit()
-	s.forward(now, out, f)
-}
-
-func (s *Switch) lookup4(dst uint32) *group {
-	for _, n := range s.len4 {
-		if g := s.v4[n][dst&^(1<<(32-n)-1)]; g != nil {
-			return g
+	if sent {
+		if s.set.Queues[q].Kmax > 0 {
+			s.mark(p, f)
 		}
+		s.csigDeparts(now, port, f)
 	}
-	return nil
-}
-
-func (s *Switch) lookup6(dst [16]byte) *group {
-	for _, n := range s.len6 {
-		a := dst
-		if n < 128 {
-			a[n/8] &= ^byte(0xff >> (n % 8))
-			clear(a[n/8+1:])
-		}
-		if g := s.v6[n][a]; g != nil {
-			return g
-		}
-	}
-	return nil
-}
-
-func (s *Switch) forward(now vt.Time, out int, f *link.Frame) {
-	p := s.cfg.Ports[out]
-	e := wire.Eth(f.B)
-	e.SetDst(p.Peer)
-	e.SetSrc(p.MAC)
-	o := s.node.Ports[out]
-	if len(f.B)-wire.EthLen > o.Config().MTU {
-		o.Drop(link.DropPacket, f)
-		return
-	}
-	o.Offer(now, 0, f)
 }

@@ -90,7 +90,7 @@ func TestForwardRewritesAndStampsDue(t *testing.T) {
 
 func TestECMPUsesAllPortsAndFollowsLinks(t *testing.T) {
 	for _, hash := range []string{"mix", "crc32"} {
-		n, s, out := testSwitch(t, Config{Hash: hash, Seed: 42})
+		n, s, out := testSwitch(t, Config{Seed: 42, Settings: Settings{ECMP: ECMP{Hash: hash}}})
 		count := func() map[int]int {
 			out.frames, out.ports = nil, nil
 			for ev := 0; ev < 1000; ev++ {
@@ -127,7 +127,7 @@ func TestECMPUsesAllPortsAndFollowsLinks(t *testing.T) {
 }
 
 func TestDrops(t *testing.T) {
-	n, _, out := testSwitch(t, Config{})
+	n, _, out := testSwitch(t, Config{Settings: Settings{Queues: [link.NumQueues]Queue{{Limit: 100_000}}}})
 	send := func(f *link.Frame) {
 		f.Due = n.Now() + 1000
 		n.Deliver(2, f)
