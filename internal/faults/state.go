@@ -1,0 +1,318 @@
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/nodecore"
+	"github.com/uetlab/uetlab/internal/vt"
+)
+
+// Link is what is wrong with both directions of a link.
+type Link struct {
+	AB    link.Impair `json:"ab"`
+	BA    link.Impair `json:"ba"`
+	Since vt.Time     `json:"sinceNs"` // when the last change took effect
+}
+
+// Healthy says whether nothing is wrong.
+func (l *Link) Healthy() bool { return l.AB == link.Impair{} && l.BA == link.Impair{} }
+
+// Down says whether routes must lead around the link.
+func (l *Link) Down() bool { return l.AB.Down || l.BA.Down }
+
+func (l *Link) apply(plan *topology.Plan, f *Fault) {
+	if f.Op == undone {
+		return
+	}
+	p := &plan.Links[f.Link]
+	if f.From == Both || f.From == p.A.Node {
+		l.AB = f.over(l.AB, p.Rate)
+	}
+	if f.From == Both || f.From == p.B.Node {
+		l.BA = f.over(l.BA, p.Rate)
+	}
+	l.Since = f.At
+}
+
+// State is what is wrong with the links of a fabric and what is going to be. Changes take place in the order of their
+// times, whatever the order in which they are scheduled. It is not for concurrent use.
+type State struct {
+	plan    *topology.Plan
+	settled []Link // all that was done up to some time …
+	pending []op   // … and what follows, in order
+	batches uint64
+	memo    map[string]map[int][]ctl.RouteGroup // routes around sets of links
+}
+
+type op struct {
+	Fault
+	batch uint64
+}
+
+// New gives the state of a fabric with which nothing is wrong.
+func New(plan *topology.Plan) *State {
+	return &State{plan: plan, settled: make([]Link, len(plan.Links)), memo: map[string]map[int][]ctl.RouteGroup{}}
+}
+
+// Saved is a state as it stands in a file.
+type Saved struct {
+	Links   []Link  `json:"links"` // in the order of the plan
+	Pending []Fault `json:"pending"`
+}
+
+// Save gives what Load takes.
+func (s *State) Save() Saved {
+	v := Saved{Links: slices.Clone(s.settled)}
+	for _, o := range s.pending {
+		v.Pending = append(v.Pending, o.Fault)
+	}
+	return v
+}
+
+// Load takes a state over that another has saved for the same plan.
+func (s *State) Load(v Saved) error {
+	if len(v.Links) != len(s.plan.Links) {
+		return fmt.Errorf("faults: %d links saved, the plan has %d", len(v.Links), len(s.plan.Links))
+	}
+	var pending []op
+	for _, f := range v.Pending {
+		sound := f
+		if f.Op == undone {
+			sound.Op = Fail
+		}
+		if err := sound.Check(s.plan); err != nil {
+			return fmt.Errorf("faults: %w", err)
+		}
+		pending = append(pending, op{Fault: f})
+	}
+	s.settled, s.pending = slices.Clone(v.Links), pending
+	return nil
+}
+
+// At gives all links as they are at time t, in the order of the plan.
+func (s *State) At(t vt.Time) []Link {
+	links := slices.Clone(s.settled)
+	for i := range s.pending {
+		if f := &s.pending[i].Fault; f.At <= t {
+			links[f.Link].apply(s.plan, f)
+		}
+	}
+	return links
+}
+
+// Final gives a link as it is when all has happened that is scheduled.
+func (s *State) Final(id int) Link {
+	l := s.settled[id]
+	for i := range s.pending {
+		if f := &s.pending[i].Fault; f.Link == id {
+			l.apply(s.plan, f)
+		}
+	}
+	return l
+}
+
+// Settle says that nothing will be scheduled at now or before it any more.
+func (s *State) Settle(now vt.Time) {
+	n := 0
+	for n < len(s.pending) && s.pending[n].At <= now {
+		f := &s.pending[n].Fault
+		s.settled[f.Link].apply(s.plan, f)
+		n++
+	}
+	s.pending = slices.Delete(s.pending, 0, n)
+}
+
+// Batch is what must be sent to nodes for faults that were scheduled together.
+type Batch struct {
+	Changes map[int][]ctl.Change // by node, to be scheduled in this order
+	Routes  vt.Time              // when the last change of routes takes effect: 0 none, -1 never
+	Links   []int                // those that change, ascending
+	Comes   []int                // of them, those that are up in a direction at some time in it
+	id      uint64
+}
+
+// Each calls fn for all nodes in order until it fails.
+func (b *Batch) Each(fn func(node int, changes ...ctl.Change) error) error {
+	var ids []int
+	for id := range b.Changes {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if err := fn(id, b.Changes[id]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Schedule takes faults up, all or none. Their times must lie ahead of what was settled and of the nodes that the batch
+// is sent to. Errors are *Error.
+func (s *State) Schedule(list ...Fault) (*Batch, error) {
+	var ops []op
+	s.batches++
+	for i := range list {
+		if err := list[i].Check(s.plan); err != nil {
+			return nil, err
+		}
+		if len(ops)+2*list[i].Flap.Count >= MaxFaults {
+			return nil, problem("schedule fewer of them", "more than %d changes at once", MaxFaults)
+		}
+		for _, f := range list[i].Expand() {
+			ops = append(ops, op{f, s.batches})
+		}
+	}
+	s.pending = append(s.pending, ops...)
+	slices.SortStableFunc(s.pending, func(a, b op) int { return cmp.Compare(a.At, b.At) })
+	return s.emit(s.batches), nil
+}
+
+// Undo takes a batch back of which some nodes may have been told: it gives what to tell all, at the same times. Something
+// is scheduled at these times still, which must follow whatever is scheduled ahead of it.
+func (s *State) Undo(b *Batch) *Batch {
+	for i := range s.pending {
+		if o := &s.pending[i]; o.batch == b.id {
+			o.Op, o.Set = undone, Set{}
+		}
+	}
+	return s.emit(b.id)
+}
+
+// emit works out what nodes must be told because of one batch: its own changes, and those that others have scheduled for
+// later and that come out differently now.
+func (s *State) emit(batch uint64) *Batch {
+	e := emission{s: s, batch: batch, touched: map[int]bool{}, links: slices.Clone(s.settled), out: &Batch{Changes: map[int][]ctl.Change{}, id: batch}}
+	for i := 0; i < len(s.pending); {
+		j := i
+		for j < len(s.pending) && s.pending[j].At == s.pending[i].At {
+			j++
+		}
+		e.moment(s.pending[i:j])
+		i = j
+	}
+	for id := range e.touched {
+		e.out.Links = append(e.out.Links, id)
+	}
+	slices.Sort(e.out.Links)
+	slices.Sort(e.out.Comes)
+	e.out.Comes = slices.Compact(e.out.Comes)
+	return e.out
+}
+
+// emission goes through all that is scheduled, in order.
+type emission struct {
+	s       *State
+	batch   uint64
+	links   []Link       // as they are now
+	touched map[int]bool // links that the batch has changed so far
+	routes  bool         // it may have changed routes so far
+	out     *Batch
+}
+
+// moment handles all that takes place at one time. What is done to one link at one time shows as one change.
+func (e *emission) moment(ops []op) {
+	var order []int
+	was, fresh := map[int]Link{}, map[int]bool{}
+	told := false // switches may have been told routes that follow from this time
+	for i := range ops {
+		o := &ops[i]
+		id := o.Link
+		if _, ok := was[id]; !ok {
+			was[id] = e.links[id]
+			order = append(order, id)
+			fresh[id] = true
+		}
+		if o.batch == e.batch {
+			e.touched[id] = true
+		}
+		if o.batch != e.batch || o.Op == undone {
+			fresh[id] = false // somebody may have been told something else for this time
+		}
+		e.links[id].apply(e.s.plan, &o.Fault)
+		e.routes = e.routes || o.routing() && o.batch == e.batch
+		told = told || o.routing() && !(o.batch == e.batch && o.Op != undone)
+	}
+	turned := false
+	for _, id := range order {
+		before, now := was[id], e.links[id]
+		turned = turned || e.touched[id] && before.Down() != now.Down()
+		if e.touched[id] {
+			e.link(ops, id, &before, !fresh[id])
+		}
+	}
+	if turned || e.routes && told {
+		e.reroute(ops[0].At)
+	}
+}
+
+// link tells both ends of a link what becomes of it. anew: they may have been told otherwise before.
+func (e *emission) link(ops []op, id int, before *Link, anew bool) {
+	p, now := &e.s.plan.Links[id], &e.links[id]
+	at := ops[0].At
+	if !now.AB.Down || !now.BA.Down {
+		e.out.Comes = append(e.out.Comes, id)
+	}
+	dir := func(from, to topology.End, was, imp *link.Impair) {
+		meant := slices.ContainsFunc(ops, func(o op) bool { return o.Link == id && (o.From == Both || o.From == from.Node) })
+		if !meant {
+			return
+		}
+		sent := *imp
+		e.tell(from.Node, ctl.Change{At: at, Port: from.Port, Impair: &sent})
+		if was.Down != imp.Down || anew {
+			e.tell(to.Node, ctl.Change{At: at, Port: to.Port, RxDown: &sent.Down})
+		}
+	}
+	dir(p.A, p.B, &before.AB, &now.AB)
+	dir(p.B, p.A, &before.BA, &now.BA)
+}
+
+func (e *emission) tell(node int, c ctl.Change) { e.out.Changes[node] = append(e.out.Changes[node], c) }
+
+// reroute tells all switches their routes for when the fabric has converged after time at.
+func (e *emission) reroute(at vt.Time) {
+	if e.s.plan.Convergence < 0 {
+		e.out.Routes = -1
+		return
+	}
+	at = at.Add(e.s.plan.Convergence)
+	e.out.Routes = at
+	for sw, r := range e.s.around(e.links) {
+		e.tell(sw, ctl.Change{At: at, Port: -1, Routes: r})
+	}
+}
+
+// around gives the routes of all switches around the links that are down.
+func (s *State) around(links []Link) map[int][]ctl.RouteGroup {
+	down := DownOf(links)
+	key := fmt.Sprint(down) // in order
+	if r, ok := s.memo[key]; ok {
+		return r
+	}
+	const most = 16
+	if len(s.memo) >= most {
+		clear(s.memo)
+	}
+	groups := map[int][]ctl.RouteGroup{}
+	for sw, r := range s.plan.Routes(down) {
+		groups[sw] = nodecore.Groups(r)
+	}
+	s.memo[key] = groups
+	return groups
+}
+
+// DownOf is the set of links that are down, by id.
+func DownOf(links []Link) map[int]bool {
+	down := map[int]bool{}
+	for id := range links {
+		if links[id].Down() {
+			down[id] = true
+		}
+	}
+	return down
+}

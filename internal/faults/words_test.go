@@ -1,0 +1,135 @@
+package faults
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uetlab/uetlab/internal/link"
+)
+
+const us = time.Microsecond
+
+func TestWordsAreReadAndWritten(t *testing.T) {
+	for words, want := range map[string]struct {
+		imp  link.Impair
+		text string // as written again, where it differs
+	}{
+		"down":                     {link.Impair{Down: true}, ""},
+		"down=on":                  {link.Impair{Down: true}, "down"},
+		"blackhole":                {link.Impair{Blackhole: true}, ""},
+		"loss=0.1%":                {link.Impair{Loss: 0.001}, ""},
+		"loss=0.001":               {link.Impair{Loss: 0.001}, "loss=0.1%"},
+		"burst=p:1%,r:25%":         {link.Impair{Burst: link.Burst{ToBad: 0.01, ToGood: 0.25, LossBad: 1}}, ""},
+		"burst=r:25%,p:1%,bad:50%": {link.Impair{Burst: link.Burst{ToBad: 0.01, ToGood: 0.25, LossBad: 0.5}}, "burst=p:1%,r:25%,bad:50%"},
+		"burst=p:1%,r:25%,bad:100%,good:0.5%": {link.Impair{Burst: link.Burst{ToBad: 0.01, ToGood: 0.25, LossBad: 1, LossGood: 0.005}},
+			"burst=p:1%,r:25%,good:0.5%"},
+		"ber=1e-7":                      {link.Impair{BER: 1e-7}, "ber=1e-07"},
+		"duplicate=0.1%":                {link.Impair{Duplicate: 0.001}, ""},
+		"reorder=1%":                    {link.Impair{Reorder: 0.01, ReorderBy: 2 * us}, "reorder=1%,2us"},
+		"reorder=1%,500ns":              {link.Impair{Reorder: 0.01, ReorderBy: us / 2}, ""},
+		"delay=+2us":                    {link.Impair{Delay: 2 * us}, ""},
+		"delay=2us":                     {link.Impair{Delay: 2 * us}, "delay=+2us"},
+		"jitter=1us":                    {link.Impair{Jitter: us, Dist: link.Uniform}, ""},
+		"jitter=1us,pareto":             {link.Impair{Jitter: us, Dist: link.Pareto}, ""},
+		"rate=25%":                      {link.Impair{Rate: 0.25}, ""},
+		"rate=100Gbps":                  {link.Impair{Rate: 0.25}, "rate=25%"},
+		"rate=100%":                     {link.Impair{}, ""},
+		"loss=0 delay=0 rate=off":       {link.Impair{}, ""},
+		"loss=1% delay=+1.5us down":     {link.Impair{Down: true, Loss: 0.01, Delay: 1500}, "down loss=1% delay=+1.5us"},
+		"ber=off jitter=off burst=off":  {link.Impair{}, ""},
+		"reorder=off duplicate=off":     {link.Impair{}, ""},
+		"down=off blackhole=false":      {link.Impair{}, ""},
+		"jitter=1us,uniform loss=12.5%": {link.Impair{Jitter: us, Dist: link.Uniform, Loss: 0.125}, "loss=12.5% jitter=1us"},
+	} {
+		s, err := ParseSettings(strings.Fields(words))
+		if err != nil {
+			t.Errorf("%s: %v", words, err)
+			continue
+		}
+		if err := s.check("x", 400e9); err != nil {
+			t.Errorf("%s: %v", words, err)
+		}
+		got := s.over(link.Impair{}, 400e9)
+		text := want.text
+		if text == "" && want.imp != (link.Impair{}) {
+			text = words
+		}
+		if got != want.imp || Text(&got) != text {
+			t.Errorf("%s: %+v, %q; want %+v, %q", words, got, Text(&got), want.imp, text)
+		}
+		again, err := ParseSettings(strings.Fields(s.Text()))
+		if err != nil || again.over(bad, 400e9) != s.over(bad, 400e9) {
+			t.Errorf("%s is written %q: %v", words, s.Text(), err)
+		}
+	}
+}
+
+// bad is a link with everything wrong.
+var bad = link.Impair{Down: true, Blackhole: true, Loss: 0.5, Burst: link.Burst{ToBad: 0.5, ToGood: 0.5, LossBad: 1}, BER: 1e-3, Duplicate: 0.1,
+	Reorder: 0.2, ReorderBy: us, Delay: 7, Jitter: us, Dist: link.Normal, Rate: 0.5}
+
+func TestOffEndsEverything(t *testing.T) {
+	var words []string
+	for _, n := range SettingNames() {
+		words = append(words, n+"=off")
+	}
+	s, err := ParseSettings(words)
+	if got := s.over(bad, 400e9); err != nil || got != (link.Impair{}) {
+		t.Errorf("%v: %+v is left", err, got)
+	}
+	for i, n := range SettingNames() { // each ends its own only
+		one, err := ParseSettings(words[i : i+1])
+		rest := one.over(bad, 400e9)
+		if err != nil || rest == bad || strings.Contains(Text(&rest), n) || len(strings.Fields(Text(&rest))) != len(words)-1 {
+			t.Errorf("%s=off: %v, %q is left", n, err, Text(&rest))
+		}
+	}
+}
+
+func TestWordsThatAreRefused(t *testing.T) {
+	for words, hint := range map[string]string{
+		"los=1%": "did you mean loss?", "dealy=2us": "did you mean delay?", "xyz": "valid are", "loss": "loss=0.1%", "loss=": "loss=0.1%",
+		"loss=101%": "loss=0.1%", "loss=-1": "loss=0.1%", "loss=NaN": "loss=0.1%", "rate=0": "rate=25%", "rate=2": "rate=25%", "rate=Gbps": "rate=25%",
+		"delay=-1us": "delay=+2us", "delay=2": "delay=+2us", "delay=2s": "delay=+2us", "down=perhaps": "down=off", "down=": "down=off", "burst=p:1%": "burst=p:1%,r:25%",
+		"burst=p:1%,r:2": "burst=p:1%,r:25%", "burst=p:1%,r:1%,q:1%": "burst=p", "burst=p:1%,p:1%,r:1%": "burst=p", "reorder=1%,0s": "reorder=1%",
+		"jitter=1us,gauss": "pareto", "jitter=1s": "jitter=1us", "ber=2": "ber=1e-7", "": "valid are", "loss=1% loss=2%": "keep one",
+	} {
+		list := strings.Fields(words)
+		if len(list) == 0 {
+			list = []string{""}
+		}
+		_, err := ParseSettings(list)
+		var e *Error
+		if !errors.As(err, &e) || !strings.Contains(e.Hint, hint) || !strings.Contains(e.Msg, list[len(list)-1]) {
+			t.Errorf("%q: %v, hint %+v; want %q in the hint", words, err, e, hint)
+		}
+	}
+}
+
+func FuzzSettings(f *testing.F) {
+	for _, s := range settings() {
+		f.Add(s.example)
+	}
+	f.Add("rate=1e400% loss=1e-300")
+	f.Add("burst=p:1%,r:25%,bad:NaN%")
+	f.Fuzz(func(t *testing.T, s string) {
+		set, err := ParseSettings(strings.Fields(s))
+		if err != nil || set.check("x", 400e9) != nil {
+			return
+		}
+		i := set.over(link.Impair{}, 400e9)
+		for _, v := range []float64{i.Loss, i.BER, i.Duplicate, i.Reorder, i.Rate, i.Burst.ToBad, i.Burst.ToGood, i.Burst.LossBad, i.Burst.LossGood} {
+			if !(v >= 0 && v <= 1) {
+				t.Fatalf("%q gave %+v", s, i)
+			}
+		}
+		if i.Delay < 0 || i.Jitter < 0 || i.ReorderBy < 0 {
+			t.Fatalf("%q gave %+v", s, i)
+		}
+		if _, err := ParseSettings(strings.Fields(Text(&i))); err != nil {
+			t.Fatalf("%q is written %q: %v", s, Text(&i), err)
+		}
+	})
+}
