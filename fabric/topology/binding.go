@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -212,12 +213,21 @@ func (b span) schema(*schemaDefs) schema {
 	return schema{"type": "string", "pattern": "^" + p + "$"}
 }
 
-// amount is a Size: auto, bytes, or a percentage of the plane BDP.
-type amount struct{ to *Size }
+// amount is a Size: bytes, a percentage of the plane BDP, or a word.
+type amount struct {
+	to        *Size
+	auto      bool   // may be auto
+	zero      string // how to write none, which is not possible when empty: none or 0B
+	bytesOnly bool   // no percentage
+	min, max  int64  // bytes; 0: 1 and maxBytes
+}
 
 const (
 	maxBytes = int64(1) << 30
 	maxPPM   = int64(1_000_000_000) // 100000%
+
+	wordAuto = "auto"
+	noBytes  = "0B"
 )
 
 func (b amount) pointer() any { return b.to }
@@ -225,7 +235,9 @@ func (b amount) pointer() any { return b.to }
 func (b amount) print() (any, bool) {
 	switch {
 	case b.to.Auto:
-		return "auto", true
+		return wordAuto, true
+	case b.to.None:
+		return b.zero, true
 	case b.to.PPM > 0:
 		return percents.format(b.to.PPM), true
 	}
@@ -236,21 +248,48 @@ func (b amount) decode(d *decoder, v value) {
 	s, ok := d.text(v, sizes.example)
 	switch {
 	case !ok:
-	case s == "auto":
+	case b.auto && s == wordAuto:
 		*b.to = Size{Auto: true}
-	case strings.HasSuffix(s, "%"):
-		if n, ok := d.quantity(v, s, percents, "auto", 1, maxPPM); ok {
-			*b.to = Size{PPM: n}
+	case b.zero != "" && s == b.zero:
+		*b.to = Size{None: true}
+	case strings.HasSuffix(s, "%") && !b.bytesOnly:
+		if n, ok := d.quantity(v, s, percents, b.word(), b.least(0), maxPPM); ok {
+			*b.to = Size{PPM: n, None: n == 0}
 		}
 	default:
-		if n, ok := d.quantity(v, s, sizes, "auto", 1, maxBytes); ok {
-			*b.to = Size{Bytes: n}
+		if n, ok := d.quantity(v, s, sizes, b.word(), b.least(b.min), cmp.Or(b.max, maxBytes)); ok {
+			*b.to = Size{Bytes: n, None: n == 0}
 		}
 	}
 }
 
+// word is what someone may have misspelt.
+func (b amount) word() string {
+	if b.auto {
+		return wordAuto
+	}
+	return strings.TrimSuffix(b.zero, noBytes)
+}
+
+func (b amount) least(lowest int64) int64 {
+	if b.zero == noBytes {
+		return lowest
+	}
+	return max(lowest, 1)
+}
+
 func (b amount) schema(*schemaDefs) schema {
-	return schema{"type": "string", "pattern": "^(auto|" + percents.pattern() + "|" + sizes.pattern() + ")$"}
+	forms := []string{sizes.pattern()}
+	if !b.bytesOnly {
+		forms = append(forms, percents.pattern())
+	}
+	if b.auto {
+		forms = append(forms, wordAuto)
+	}
+	if w := strings.TrimSuffix(b.zero, noBytes); w != "" {
+		forms = append(forms, w)
+	}
+	return schema{"type": "string", "pattern": "^(" + strings.Join(forms, "|") + ")$"}
 }
 
 // prefix is an address range.

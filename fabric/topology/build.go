@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -44,7 +45,7 @@ func (l *draftLink) effective() LinkParams {
 
 // plan turns a draft without problems into a Plan.
 func (d *draft) plan() *Plan {
-	p := &Plan{Name: d.spec.Name, Convergence: defaultConvergence}
+	p := &Plan{Name: d.spec.Name, Convergence: defaultConvergence, DSCP: d.spec.DSCP.plan()}
 	if c := d.spec.Routing.Convergence; c != nil {
 		p.Convergence = *c
 	}
@@ -73,15 +74,12 @@ func (n *draftNode) plan() Node {
 		if n.seed != nil {
 			node.Seed = *n.seed
 		}
-		node.Switch = &SwitchConfig{Hash: n.sw.Hash}
-		if node.Switch.Hash == "" {
-			node.Switch.Hash = defaultHash
-		}
 	case KindFEP:
 		node.FEP = &FEPConfig{LB: n.fep.LB}
 		if node.FEP.LB == "" {
 			node.FEP.LB = defaultLB
 		}
+		node.FEP.CSIG = cmp.Or(n.fep.CSIG, wordOff)
 	case KindHost:
 		node.Image, node.Command = n.host.Image, n.host.Command
 	}
@@ -120,7 +118,8 @@ func (d *draft) planSizes(p *Plan) {
 		node := &p.Nodes[i]
 		queue := p.BDP * autoBuffer
 		if n.kind == KindSwitch {
-			queue = n.sw.Buffer.bytes(p.BDP, autoBuffer)
+			node.Switch = d.planSwitch(p, n)
+			queue = node.Switch.Queues[queueData].Limit
 		}
 		for j := range node.Ports {
 			node.Ports[j].Queue = queue
@@ -131,22 +130,12 @@ func (d *draft) planSizes(p *Plan) {
 	}
 }
 
-// checkSizes wants each buffer and window to hold at least one full packet.
+// checkSizes wants each window to hold at least one full packet.
 func (d *draft) checkSizes(p *Plan) {
 	for i, n := range d.nodes {
 		node := p.Nodes[i]
-		if n.kind == KindSwitch {
-			need := int64(0)
-			for _, port := range node.Ports {
-				need = max(need, int64(port.MTU)+ethernetHeader)
-			}
-			if got := node.Ports[0].Queue; got < need {
-				d.problem(d.whereSize(n, func(s *NodeSpec) *Size { return &s.Buffer }, &d.spec.Defaults.Switch.Buffer), n.name+".buffer", fmt.Sprintf("%dB", got),
-					fmt.Sprintf("does not hold one full frame of %d bytes", need), fmt.Sprintf("write auto, or at least %dB", need))
-			}
-		}
 		if node.FEP != nil && node.FEP.Window < int64(p.PayloadMTU) {
-			d.problem(d.whereSize(n, func(s *NodeSpec) *Size { return &s.Window }, &d.spec.Defaults.FEP.Window), n.name+".window", fmt.Sprintf("%dB", node.FEP.Window),
+			d.problem(d.whereWindow(n), n.name+".window", fmt.Sprintf("%dB", node.FEP.Window),
 				fmt.Sprintf("does not hold one packet of %d payload bytes", p.PayloadMTU), fmt.Sprintf("write auto, or at least %dB", p.PayloadMTU))
 		}
 		if len(d.problems) > 0 {
@@ -155,17 +144,28 @@ func (d *draft) checkSizes(p *Plan) {
 	}
 }
 
-// whereSize finds the place that set a size of node n: the last of the entries that name it, else the default.
-func (d *draft) whereSize(n *draftNode, of func(*NodeSpec) *Size, def *Size) position {
-	at := d.spec.at(def)
-	for _, globs := range []bool{true, false} {
-		for _, s := range d.spec.Nodes {
-			if isGlob(s.Name) == globs && *of(s) != (Size{}) && (draftEnd{node: n}).matches(s.Name, 0) {
-				at = d.spec.at(of(s))
-			}
+// whereWindow finds the place that set the window of node n: the last of the entries that name it, else the default.
+func (d *draft) whereWindow(n *draftNode) position {
+	at := d.spec.at(&d.spec.Defaults.FEP.Window)
+	for _, s := range d.entriesOf(n) {
+		if s.Window != (Size{}) {
+			at = d.spec.at(&s.Window)
 		}
 	}
 	return at
+}
+
+// entriesOf lists the entries of nodes that name n, the one that wins last.
+func (d *draft) entriesOf(n *draftNode) []*NodeSpec {
+	var entries []*NodeSpec
+	for _, globs := range []bool{true, false} {
+		for _, s := range d.spec.Nodes {
+			if isGlob(s.Name) == globs && (draftEnd{node: n}).matches(s.Name, 0) {
+				entries = append(entries, s)
+			}
+		}
+	}
+	return entries
 }
 
 // seedOf derives a switch's hash seed from its name (FNV-1a, then mixed so that near names give far seeds).

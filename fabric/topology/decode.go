@@ -294,8 +294,20 @@ type entry struct {
 	val value
 }
 
-// mapping expects a mapping and takes duplicate keys out of it.
-func (d *decoder) mapping(v value) ([]entry, bool) {
+// isMapping says whether a node is a mapping.
+func isMapping(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return true
+	}
+	return false
+}
+
+// mapping expects a mapping whose keys are words and takes duplicate keys out of it.
+func (d *decoder) mapping(v value) ([]entry, bool) { return d.mappingOf(v, false) }
+
+// mappingOf expects a mapping whose keys are words, or numbers as well.
+func (d *decoder) mappingOf(v value, numbers bool) ([]entry, bool) {
 	var pairs []*ast.MappingValueNode
 	switch n := v.node.(type) {
 	case *ast.MappingNode:
@@ -314,12 +326,18 @@ func (d *decoder) mapping(v value) ([]entry, bool) {
 	entries := make([]entry, 0, len(pairs))
 	for _, p := range pairs {
 		at := nodeAt(p.Key, v.at)
-		name, ok := p.Key.(*ast.StringNode)
+		key, ok := "", false
+		switch n := p.Key.(type) {
+		case *ast.StringNode:
+			key, ok = n.Value, true
+		case *ast.IntegerNode:
+			key, ok = raw(n), numbers
+		}
 		if !ok {
 			d.form(at, v.what+" key", raw(p.Key), describe(p.Key)+", not a key", "keys are words")
 			continue
 		}
-		e := entry{key: name.Value, at: at, val: value{p.Value, at, strings.TrimPrefix(v.what+"."+name.Value, ".")}}
+		e := entry{key: key, at: at, val: value{p.Value, at, strings.TrimPrefix(v.what+"."+key, ".")}}
 		switch p.Value.(type) {
 		case nil, *ast.NullNode, *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
 		default:

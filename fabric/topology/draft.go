@@ -85,6 +85,7 @@ func newDraft(s *Spec) *draft {
 	if !d.layFabric() {
 		return d
 	}
+	d.checkDSCP()
 	d.applyNodes()
 	for _, l := range d.links {
 		l.params, l.mtuAt = s.Defaults.Link, s.at(&s.Defaults.Link.MTU)
@@ -115,7 +116,7 @@ func (d *draft) applyNodes() {
 		}
 	}
 	for _, n := range d.nodes {
-		n.sw, n.fep, n.host = d.spec.Defaults.Switch, d.spec.Defaults.FEP, d.spec.Defaults.Host
+		n.sw, n.fep, n.host = d.spec.Defaults.Switch.explicit(), d.spec.Defaults.FEP, d.spec.Defaults.Host
 	}
 	seen := map[string]bool{}
 	for _, globs := range []bool{true, false} {
@@ -187,27 +188,32 @@ func (d *draft) changeNode(node *draftNode, n *NodeSpec) bool {
 		}
 		node.kind = n.Kind
 	}
-	for _, k := range []struct {
-		key  string
-		at   any
-		set  bool
+	for _, of := range []struct {
 		kind Kind
+		keys []field
 	}{
-		{"latency", &n.Latency, n.Latency != nil, KindSwitch},
-		{"buffer", &n.Buffer, n.Buffer != Size{}, KindSwitch},
-		{"hash", &n.Hash, n.Hash != "", KindSwitch},
-		{"seed", &n.Seed, n.Seed != nil, KindSwitch},
-		{"lb", &n.LB, n.LB != "", KindFEP},
-		{"window", &n.Window, n.Window != Size{}, KindFEP},
-		{"image", &n.Image, n.Image != "", KindHost},
-		{"command", &n.Command, n.Command != nil, KindHost},
+		{KindSwitch, append(n.SwitchParams.fields(), field{key: "seed", to: seed{&n.Seed}})},
+		{KindFEP, n.FEPParams.fields()},
+		{KindHost, n.HostParams.fields()},
 	} {
-		if k.set && k.kind != node.kind {
-			d.problem(d.spec.at(k.at), n.Name+"."+k.key, "", fmt.Sprintf("belongs to a %s, and %s is a %s", k.kind, node.name, node.kind), "leave it out, or name only nodes of that kind")
-			return false
+		if of.kind == node.kind {
+			continue
+		}
+		for _, k := range of.keys {
+			if _, set := k.to.print(); set {
+				d.problem(d.spec.at(k.to.pointer()), n.Name+"."+k.key, "", fmt.Sprintf("belongs to a %s, and %s is a %s", of.kind, node.name, node.kind), "leave it out, or name only nodes of that kind")
+				return false
+			}
 		}
 	}
-	node.sw, node.fep, node.host = n.SwitchParams.over(node.sw), n.FEPParams.over(node.fep), n.HostParams.over(node.host)
+	switch node.kind {
+	case KindSwitch:
+		node.sw = laid(n.SwitchParams.explicit(), node.sw)
+	case KindFEP:
+		node.fep = laid(n.FEPParams, node.fep)
+	case KindHost:
+		node.host = laid(n.HostParams, node.host)
+	}
 	if n.Seed != nil {
 		node.seed = n.Seed
 	}

@@ -9,12 +9,20 @@ import (
 type fielder interface{ fields() []field }
 
 // object is a nested section.
-type object struct{ to fielder }
+type object struct {
+	to   fielder
+	name string // under which the JSON schema has it once; empty: written out
+}
 
 func (b object) pointer() any               { return b.to }
 func (b object) decode(d *decoder, v value) { d.object(v, b.to.fields()) }
 
-func (b object) schema(defs *schemaDefs) schema { return defs.object(b.to.fields()) }
+func (b object) schema(defs *schemaDefs) schema {
+	if b.name != "" {
+		return defs.ref(b.name, b.to.fields())
+	}
+	return defs.object(b.to.fields())
+}
 
 func (b object) print() (any, bool) {
 	p := printFields(b.to.fields())

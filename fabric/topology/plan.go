@@ -6,6 +6,8 @@ package topology
 import (
 	"net/netip"
 	"time"
+
+	"github.com/uetlab/uetlab/switchd"
 )
 
 // Kind says what runs in a node.
@@ -27,26 +29,27 @@ type Plan struct {
 	Convergence time.Duration `json:"convergenceNs"` // how long the fabric needs to route around a failure; <0 = never
 	BaseRTT     time.Duration `json:"baseRttNs"`     // longest idle RTT between two end points: one full packet out, one ACK back
 	BDP         int64         `json:"bdpBytes"`      // host link rate × BaseRTT: the plane BDP
-	PayloadMTU  int           `json:"payloadMtu"`    // SES payload bytes per packet, 1024, 2048, 4096 or 8192
+	DSCP        DSCP          `json:"dscp"`
+	PayloadMTU  int           `json:"payloadMtu"` // SES payload bytes per packet, 1024, 2048, 4096 or 8192
 }
 
 // Node is one container of the lab.
 type Node struct {
-	ID      int           `json:"id"`
-	Name    string        `json:"name"`
-	Kind    Kind          `json:"kind"`
-	Tier    int           `json:"tier"`  // 0 = end point, 1 = leaf/edge, 2 = spine/agg, 3 = core
-	Ports   []Port        `json:"ports"` // eth1 is Ports[0]
-	Addr4   netip.Addr    `json:"addr4"` // fabric address; switches have one too (for ICMP and traces)
-	Addr6   netip.Addr    `json:"addr6"`
-	Latency time.Duration `json:"latencyNs"`         // constant pipeline latency of the node (switch.latency; 0 for end points)
-	Gate4   netip.Addr    `json:"gateway4,omitzero"` // end points: the attached switch, on-link; zero where the peer is an end point
-	Gate6   netip.Addr    `json:"gateway6,omitzero"`
-	Seed    uint64        `json:"seed"`            // hash seed of a switch, derived from its name unless set
-	Image   string        `json:"image,omitempty"` // host nodes on docker
-	Command []string      `json:"command,omitempty"`
-	Switch  *SwitchConfig `json:"switch,omitempty"`
-	FEP     *FEPConfig    `json:"fep,omitempty"`
+	ID      int               `json:"id"`
+	Name    string            `json:"name"`
+	Kind    Kind              `json:"kind"`
+	Tier    int               `json:"tier"`  // 0 = end point, 1 = leaf/edge, 2 = spine/agg, 3 = core
+	Ports   []Port            `json:"ports"` // eth1 is Ports[0]
+	Addr4   netip.Addr        `json:"addr4"` // fabric address; switches have one too (for ICMP and traces)
+	Addr6   netip.Addr        `json:"addr6"`
+	Latency time.Duration     `json:"latencyNs"`         // constant pipeline latency of the node (switch.latency; 0 for end points)
+	Gate4   netip.Addr        `json:"gateway4,omitzero"` // end points: the attached switch, on-link; zero where the peer is an end point
+	Gate6   netip.Addr        `json:"gateway6,omitzero"`
+	Seed    uint64            `json:"seed"`            // hash seed of a switch, derived from its name unless set
+	Image   string            `json:"image,omitempty"` // host nodes on docker
+	Command []string          `json:"command,omitempty"`
+	Switch  *switchd.Settings `json:"switch,omitempty"`
+	FEP     *FEPConfig        `json:"fep,omitempty"`
 }
 
 // Port is one end of a link.
@@ -59,7 +62,7 @@ type Port struct {
 	Rate    int64         `json:"rateBps"`    // bits per second
 	Delay   time.Duration `json:"delayNs"`    // propagation
 	MTU     int           `json:"mtu"`        // IP bytes
-	Queue   int64         `json:"queueBytes"` // buffer of the egress queue, bytes; end points have the fabric's automatic size
+	Queue   int64         `json:"queueBytes"` // buffer of the egress queue, bytes: a switch's data queue; end points have the fabric's automatic size
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.
@@ -79,15 +82,23 @@ type End struct {
 	Port int `json:"port"` // index into Node.Ports
 }
 
-// SwitchConfig is what a topology file may say of a switch.
-type SwitchConfig struct {
-	Hash string `json:"hash"` // ECMP hash: mix | crc32
+// DSCP is the code points of the classes of traffic, each from 0 to 63 and no two the same. What has another one is best
+// effort, unless a switch is told otherwise.
+type DSCP struct {
+	Control    uint8 `json:"control"`    // ACK, NACK, CP
+	Data       uint8 `json:"data"`       // DSCP_TRIMMABLE
+	Retx       uint8 `json:"retx"`       // DSCP_TRIMMABLE_RTX
+	Trimmed    uint8 `json:"trimmed"`    // DSCP_TRIMMED
+	LastHop    uint8 `json:"lastHop"`    // DSCP_TRIMMED_LASTHOP
+	Unreliable uint8 `json:"unreliable"` // RUDI and UUD data, trimmable
+	RoCE       uint8 `json:"roce"`
 }
 
 // FEPConfig is what a topology file may say of an end point.
 type FEPConfig struct {
 	LB     string `json:"lb"`          // spray (an EV per packet) | fixed (an EV per PDC)
 	Window int64  `json:"windowBytes"` // fixed congestion window; auto = one BDP
+	CSIG   string `json:"csig"`        // off | compact | wide
 }
 
 // Route is one ECMP entry of a switch: packets to Prefix leave by one of Ports (indices into Node.Ports).

@@ -3,15 +3,19 @@ package topology
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
 // pairs is a mapping that keeps the order of its keys.
 type pairs []pair
 
+// literal is printed as it is.
+type literal string
+
 type pair struct {
 	key string
-	val any // pairs, []any, []string, string, int or uint64
+	val any // pairs, []any, []string, []int, string, literal, bool, int or uint64
 }
 
 // printFields gives the fields that say something.
@@ -78,6 +82,12 @@ func inline(v any) string {
 		parts := make([]string, len(v))
 		for i, s := range v {
 			parts[i] = scalar(s)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case []int:
+		parts := make([]string, len(v))
+		for i, n := range v {
+			parts[i] = strconv.Itoa(n)
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case string:

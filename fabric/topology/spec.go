@@ -27,6 +27,7 @@ type Spec struct {
 	Defaults    Defaults
 	Routing     Routing
 	Addressing  Addressing
+	DSCP        DSCPParams
 	Nodes       []*NodeSpec // in file order
 	Links       []*LinkSpec // in file order
 
@@ -61,17 +62,11 @@ type LinkParams struct {
 	MTU   int           // IP bytes; default 4500
 }
 
-// SwitchParams describe a switch.
-type SwitchParams struct {
-	Latency *time.Duration // from last bit in to queue; default 500 ns
-	Buffer  Size           // of each port's queue; default auto
-	Hash    string         // ECMP hash, mix or crc32; default mix
-}
-
 // FEPParams describe a fabric end point.
 type FEPParams struct {
 	LB     string // spray or fixed; default spray
 	Window Size   // congestion window; default auto
+	CSIG   string // off, or the tag that it puts on its packets: compact or wide; default off
 }
 
 // HostParams describe a plain Linux node.
@@ -83,6 +78,7 @@ type HostParams struct {
 // Size is a number of bytes, plain or relative to the plane BDP. The zero value says nothing.
 type Size struct {
 	Auto  bool
+	None  bool // zero bytes, or no limit
 	Bytes int64
 	PPM   int64 // millionths of the plane BDP: 10000 is 1%
 }
@@ -99,6 +95,11 @@ const Never = time.Duration(-1)
 type Addressing struct {
 	IPv4 netip.Prefix
 	IPv6 netip.Prefix
+}
+
+// DSCPParams give the classes of traffic their code points. Defaults are those of DSCP.
+type DSCPParams struct {
+	Control, Data, Retx, Trimmed, LastHop, Unreliable, RoCE *int
 }
 
 // NodeSpec adds a node or changes some. Name may be a glob (path.Match) when it changes nodes of the fabric.
@@ -138,7 +139,8 @@ const (
 	defaultLB           = "spray"
 	defaultConvergence  = 500 * time.Microsecond
 	defaultHostsPerLeaf = 2
-	autoBuffer          = 5 // plane BDPs per port
+	trimBuffer          = 1 // plane BDPs of a queue that trims
+	autoBuffer          = 5 // of one that drops
 )
 
 // over lays the values set in p over those of base.
@@ -155,42 +157,11 @@ func (p LinkParams) over(base LinkParams) LinkParams {
 	return base
 }
 
-func (p SwitchParams) over(base SwitchParams) SwitchParams {
-	if p.Latency != nil {
-		base.Latency = p.Latency
-	}
-	if p.Buffer != (Size{}) {
-		base.Buffer = p.Buffer
-	}
-	if p.Hash != "" {
-		base.Hash = p.Hash
-	}
-	return base
-}
-
-func (p FEPParams) over(base FEPParams) FEPParams {
-	if p.LB != "" {
-		base.LB = p.LB
-	}
-	if p.Window != (Size{}) {
-		base.Window = p.Window
-	}
-	return base
-}
-
-func (p HostParams) over(base HostParams) HostParams {
-	if p.Image != "" {
-		base.Image = p.Image
-	}
-	if p.Command != nil {
-		base.Command = p.Command
-	}
-	return base
-}
-
 // bytes works the size out for a given plane BDP, rounding up.
 func (s Size) bytes(bdp int64, autoBDPs int64) int64 {
 	switch {
+	case s.None:
+		return 0
 	case s.PPM > 0:
 		return (bdp*s.PPM + 999_999) / 1_000_000
 	case s.Bytes > 0:

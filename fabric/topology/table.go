@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,9 +20,10 @@ func (s *Spec) fields() []field {
 			to: text{to: &s.Name, form: labName, why: "not a lab name (small letters, digits and -, at most 31)", example: "my-lab"}},
 		{key: "description", doc: "What the topology is for; shown by listings.", to: text{to: &s.Description, example: "two racks"}},
 		{key: "fabric", doc: "Nodes and links by the pattern.", to: fabricObject{&s.Fabric}},
-		{key: "defaults", doc: "What holds for every link and node that says nothing itself.", to: object{&s.Defaults}},
-		{key: "routing", doc: "How the fabric reacts to failures.", to: object{&s.Routing}},
-		{key: "addressing", doc: "Where addresses are taken from.", to: object{&s.Addressing}},
+		{key: "defaults", doc: "What holds for every link and node that says nothing itself.", to: object{to: &s.Defaults}},
+		{key: "routing", doc: "How the fabric reacts to failures.", to: object{to: &s.Routing}},
+		{key: "dscp", doc: "Code points of the classes of traffic, each another one from 0 to 63.", to: object{to: &s.DSCP}},
+		{key: "addressing", doc: "Where addresses are taken from.", to: object{to: &s.Addressing}},
 		{key: "nodes", doc: "Further nodes, and changes to nodes of the fabric by name or pattern (*, ?, [0-3]).", to: nodeMap{to: &s.Nodes}},
 		{key: "links", doc: "Further links, and changes to links of the fabric.", to: linkList{to: &s.Links}},
 	}
@@ -37,10 +40,10 @@ func (f *Fabric) fields() []field {
 
 func (d *Defaults) fields() []field {
 	return []field{
-		{key: "link", doc: "For every link.", to: object{&d.Link}},
-		{key: "switch", doc: "For every switch.", to: object{&d.Switch}},
-		{key: "fep", doc: "For every fabric end point.", to: object{&d.FEP}},
-		{key: "host", doc: "For every plain Linux node.", to: object{&d.Host}},
+		{key: "link", doc: "For every link.", to: object{to: &d.Link}},
+		{key: "switch", doc: "For every switch.", to: object{to: &d.Switch}},
+		{key: "fep", doc: "For every fabric end point.", to: object{to: &d.FEP}},
+		{key: "host", doc: "For every plain Linux node.", to: object{to: &d.Host}},
 	}
 }
 
@@ -52,19 +55,16 @@ func (p *LinkParams) fields() []field {
 	}
 }
 
-func (p *SwitchParams) fields() []field {
-	return []field{
-		{key: "latency", doc: "From a packet's last bit in to its place in a queue, 0ns to 1s.", def: "500ns", to: span{to: &p.Latency, max: maxDelay}},
-		{key: "buffer", doc: "Buffer of each port: auto (5 plane BDPs), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{&p.Buffer}},
-		{key: "hash", doc: "ECMP hash function.", def: defaultHash, to: word[string]{&p.Hash, []string{"mix", "crc32"}}},
-	}
-}
-
 func (p *FEPParams) fields() []field {
 	return []field{
 		{key: "lb", doc: "Load balancing: spray (an entropy value per packet) or fixed (one per PDC).", def: defaultLB, to: word[string]{&p.LB, []string{"spray", "fixed"}}},
-		{key: "window", doc: "Congestion window: auto (1 plane BDP), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{&p.Window}},
+		{key: "window", doc: "Congestion window: auto (1 plane BDP), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{to: &p.Window, auto: true}},
+		{key: "csig", doc: "CSIG tag that it puts on its packets and reflects: off, compact or wide.", def: wordOff, to: fepCSIG(p)},
 	}
+}
+
+func fepCSIG(p *FEPParams) binding {
+	return word[string]{&p.CSIG, []string{wordOff, "compact", "wide"}}
 }
 
 func (p *HostParams) fields() []field {
@@ -81,6 +81,21 @@ func (r *Routing) fields() []field {
 	}
 }
 
+func (p *DSCPParams) fields() []field {
+	of := func(key, doc string, def uint8, to **int) field {
+		return field{key: key, doc: doc, def: fmt.Sprint(def), to: number{to, 0, numDSCP - 1}}
+	}
+	return []field{
+		of("control", "ACKs, NACKs and other control packets.", defaultDSCP.Control, &p.Control),
+		of("data", "Data, which may be trimmed.", defaultDSCP.Data, &p.Data),
+		of("retx", "Retransmitted data, which is trimmed later.", defaultDSCP.Retx, &p.Retx),
+		of("trimmed", "Trimmed packets on their way.", defaultDSCP.Trimmed, &p.Trimmed),
+		of("lastHop", "Packets that were trimmed at the port to their destination.", defaultDSCP.LastHop, &p.LastHop),
+		of("unreliable", "Data of RUDI and UUD, which may be trimmed.", defaultDSCP.Unreliable, &p.Unreliable),
+		of("roce", "RoCE.", defaultDSCP.RoCE, &p.RoCE),
+	}
+}
+
 func (a *Addressing) fields() []field {
 	return []field{
 		{key: "ipv4", doc: "IPv4 range of the lab, /8 to /16.", def: defaultIPv4.String(), to: prefix{&a.IPv4, false, minIPv4Bits, maxIPv4Bits}},
@@ -94,7 +109,13 @@ func (n *NodeSpec) fields() []field {
 		{key: "seed", doc: "Hash seed of a switch; derived from its name when absent.", to: seed{&n.Seed}},
 	}
 	fields = append(fields, n.SwitchParams.fields()...)
-	fields = append(fields, n.FEPParams.fields()...)
+	for i := range fields {
+		if fields[i].key == "csig" {
+			fields[i].doc = "Of a switch: in-band congestion signalling. Of an end point: off, compact or wide."
+			fields[i].to = either{object{&n.SwitchParams.CSIG, "csig"}, fepCSIG(&n.FEPParams)}
+		}
+	}
+	fields = append(fields, slices.DeleteFunc(n.FEPParams.fields(), func(f field) bool { return f.key == "csig" })...)
 	fields = append(fields, n.HostParams.fields()...)
 	for i := range fields {
 		fields[i].def = "" // what the defaults section says

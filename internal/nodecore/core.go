@@ -88,7 +88,7 @@ func (n *Node) makeSwitch(cfg *ctl.Config) error {
 	p := &cfg.Node
 	sc := switchd.Config{Addr4: p.Addr4, Addr6: p.Addr6, Seed: p.Seed}
 	if p.Switch != nil {
-		sc.Hash = p.Switch.Hash
+		sc.Hash = p.Switch.ECMP.Hash
 	}
 	for i, q := range p.Ports {
 		sc.Ports = append(sc.Ports, switchd.Port{MAC: q.MAC, Peer: cfg.Peers[i].MAC})
