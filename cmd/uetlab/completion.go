@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/capture"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/topologies"
@@ -121,6 +122,8 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 		return []string{trailerAuto, trailerOn, trailerOff}
 	case "from":
 		return nodesOf(ctx, words)
+	case "links":
+		return append(linksOf(ctx, words), capture.AllLinks)
 	case "algo":
 		return []string{workload.AlgoRing, workload.AlgoRD}
 	case "op":

@@ -19,8 +19,9 @@ func runCommand() *cli.Command {
 		text: "Workloads:\n" + workloadText() +
 			"Figures are virtual time. Exit code 8 says that the data was wrong, 9 that the run's fidelity is invalid.",
 		examples: []string{"uetlab run allreduce --size 4MiB --ranks 8 --check", "uetlab run permutation --size 2MiB --seed 1",
-			"uetlab run alltoall --size 8:128M:2 --format json # a sweep", "uetlab run sendrecv --ranks 0,3,5 --iters 10"},
-		flags: labFlags(workloadFlags()...), run: runWorkload}.command()
+			"uetlab run alltoall --size 8:128M:2 --format json # a sweep", "uetlab run sendrecv --ranks 0,3,5 --iters 10",
+			"uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0"},
+		flags: labFlags(append(workloadFlags(), traceFlags()...)...), run: runWorkload}.command()
 }
 
 // workloadFlags are the flags that say what is run; run and sim have them in common.
@@ -117,22 +118,15 @@ func runWorkload(c *call) error {
 	if err != nil {
 		return err
 	}
+	trace, err := c.tracing()
+	if err != nil {
+		return err
+	}
 	cl, d, err := c.client()
 	if err != nil {
 		return err
 	}
-	var results []workload.Result
-	bar := &runBar{c: c, workload: req.Workload}
-	err = cl.Run(c.ctx, req, func(ev api.RunEvent) error {
-		if ev.Progress != nil {
-			bar.show(ev.Progress)
-		}
-		if ev.Result != nil {
-			results = append(results, *ev.Result)
-		}
-		return nil
-	})
-	bar.end()
+	results, err := c.runSizes(cl, req, trace)
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
 	}
@@ -148,6 +142,33 @@ func runWorkload(c *call) error {
 		return explain(d, err)
 	}
 	return verdict(results)
+}
+
+// runSizes has the daemon run a request, and gives the results that there are, with an error too.
+func (c *call) runSizes(cl *api.Client, req api.RunRequest, trace bool) (results []workload.Result, err error) {
+	if trace {
+		var t *runTrace
+		if t, err = newRunTrace(c, cl); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if terr := t.end(err != nil); err == nil {
+				err = terr
+			}
+		}()
+	}
+	bar := &runBar{c: c, workload: req.Workload}
+	defer bar.end()
+	err = cl.Run(c.ctx, req, func(ev api.RunEvent) error {
+		if ev.Progress != nil {
+			bar.show(ev.Progress)
+		}
+		if ev.Result != nil {
+			results = append(results, *ev.Result)
+		}
+		return nil
+	})
+	return results, err
 }
 
 // printResults prints one result, or an array of them for a sweep.

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/pprof"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -20,9 +25,11 @@ func simCommand() *cli.Command {
 			"Exit codes are those of run.",
 		examples: []string{"uetlab sim fat-tree-2x4 -- permutation --size 2MiB", "uetlab sim fat-tree-k8 -- allreduce --size 4MiB --check --format json",
 			"uetlab sim my.yaml -- alltoall --size 8:128M:2 --wall"},
-		flags: append(workloadFlags(),
+		flags: append(append(workloadFlags(), traceFlags()...),
+			&cli.StringFlag{Name: "until", Usage: "stop `TIME` (virtual) after the start of a run, done or not"},
 			&cli.Uint64Flag{Name: "lab-seed", Value: 1, Usage: "of every random choice of the fabric: what up has as --seed"},
 			&cli.BoolFlag{Name: "wall", Usage: "print how long it took, in wall time"},
+			&cli.StringFlag{Name: "cpuprofile", Usage: "write a profile for go tool pprof to `FILE`"},
 			formatFlag(),
 		), run: runSim}.command()
 }
@@ -33,33 +40,109 @@ type simulation struct {
 	req    api.RunRequest
 	plan   *topology.Plan
 	fabric *sim.Fabric
-	t0     vt.Time // when the next run begins
+	traced bool
+	trace  *simTrace // nil where not traced
+	bar    runBar
+	drawn  time.Time     // wall
+	until  time.Duration // of one run; 0: its end
+	t0     vt.Time       // when the next run begins
 }
 
 func runSim(c *call) error {
-	req, err := runRequest(c, c.arg(1))
+	s, err := newSimulation(c)
 	if err != nil {
 		return err
 	}
-	s := &simulation{c: c, req: req}
-	if s.plan, err = simPlan(c.arg(0)); err != nil {
+	stop, err := profile(c.String("cpuprofile"))
+	if err != nil {
 		return err
 	}
-	if s.fabric, err = sim.New(s.plan, c.Uint64("lab-seed")); err != nil {
-		return err
-	}
-	var results []workload.Result
-	for _, size := range req.Sizes {
-		res, err := s.run(size)
-		if err != nil {
-			return err
+	if s.traced {
+		if s.trace, err = newSimTrace(c, s.plan, s.fabric); err != nil {
+			return errors.Join(err, stop())
 		}
-		results = append(results, res)
 	}
-	if err := c.printResults(results, len(req.Sizes) > 1); err != nil {
+	results, err := s.sweep()
+	s.bar.end()
+	if s.trace != nil {
+		packets, terr := s.trace.close()
+		c.note("%d packets written to %s", packets, c.String("trace"))
+		if terr != nil { // the reason for any other
+			err = terr
+		}
+	}
+	err = errors.Join(err, stop())
+	if cause := context.Cause(c.ctx); cause != nil {
+		return cause
+	}
+	if len(results) > 0 {
+		if perr := c.printResults(results, len(s.req.Sizes) > 1); perr != nil {
+			return perr
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return verdict(results)
+}
+
+// newSimulation reads the command line and builds the fabric.
+func newSimulation(c *call) (*simulation, error) {
+	s := &simulation{c: c}
+	var err error
+	if s.req, err = runRequest(c, c.arg(1)); err != nil {
+		return nil, err
+	}
+	s.bar = runBar{c: c, workload: s.req.Workload}
+	if s.req.Warm {
+		return nil, usage("--warm: every simulated run begins cold").WithHint("leave it out, or take --iters: only the first iteration finds no PDC")
+	}
+	if text := c.String("until"); text != "" {
+		if s.until, err = time.ParseDuration(text); err != nil || s.until <= 0 {
+			return nil, usage("--until (%s): not a virtual time", text).WithHint("for example 200us: after the start of the run")
+		}
+	}
+	if s.traced, err = c.tracing(); err != nil {
+		return nil, err
+	}
+	if s.plan, err = simPlan(c.arg(0)); err != nil {
+		return nil, err
+	}
+	s.fabric, err = sim.New(s.plan, c.Uint64("lab-seed"))
+	return s, err
+}
+
+// profile starts a profile of the processor's time where a file is named, and gives what ends it.
+func profile(name string) (stop func() error, err error) {
+	if name == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("--cpuprofile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("--cpuprofile: %w", err), f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
+
+// sweep runs every size in turn and gives the results there are, with an error too.
+func (s *simulation) sweep() ([]workload.Result, error) {
+	var results []workload.Result
+	for _, size := range s.req.Sizes {
+		res, err := s.run(size)
+		if err == nil || errors.Is(err, sim.ErrUntil) {
+			results = append(results, res)
+		}
+		if err != nil {
+			return results, err
+		}
+	}
+	return results, nil
 }
 
 // simPlan works out a topology that can be simulated.
@@ -82,11 +165,12 @@ func (s *simulation) run(size int64) (workload.Result, error) {
 	if err != nil {
 		return workload.Result{}, err
 	}
-	began := time.Now()
-	res, err := s.fabric.Run(spec, s.t0)
-	if err != nil {
-		return res, api.Errorf(api.CodeFailure, "%w", err)
+	opt := sim.Options{Progress: func(now vt.Time, done, total int64) bool { return s.progress(&spec, now, done, total) }}
+	if s.until > 0 {
+		opt.Until = s.t0.Add(s.until)
 	}
+	began := time.Now()
+	res, err := s.fabric.Run(spec, s.t0, opt)
 	end, acked := ended(&res)
 	if s.c.Bool("wall") {
 		res.WallSeconds = time.Since(began).Seconds()
@@ -94,8 +178,36 @@ func (s *simulation) run(size int64) (workload.Result, error) {
 			res.Dilation = res.WallSeconds / end.Seconds()
 		}
 	}
+	if rerr := rankError(&res); rerr != nil {
+		return res, rerr
+	}
+	if errors.Is(err, sim.ErrUntil) {
+		if res.Wrong() == 0 {
+			res.Correct = nil // nobody knows
+		}
+		return res, api.Errorf(api.CodePartial, "%w", err).WithHint("what is printed is what has happened so far")
+	}
 	s.t0 = s.t0.Add(max(end, acked) + workload.Settle + 1)
-	return res, rankError(&res)
+	return res, err
+}
+
+// progress is called now and then by a run; false ends it.
+func (s *simulation) progress(spec *workload.Spec, now vt.Time, done, total int64) bool {
+	if s.trace != nil {
+		s.trace.upTo(now)
+		if s.trace.err != nil {
+			return false
+		}
+	}
+	if wall := time.Now(); wall.Sub(s.drawn) >= redraw {
+		s.drawn = wall
+		p := &api.RunProgressInfo{DoneBytes: min(done, total), TotalBytes: total, VirtualNs: max(0, int64(now-s.t0)), SizeBytes: spec.Size}
+		if total > 0 {
+			p.Iteration = min(spec.Iters, 1+int(int64(spec.Iters)*p.DoneBytes/total))
+		}
+		s.bar.show(p)
+	}
+	return s.c.ctx.Err() == nil
 }
 
 // ended is how long after its start the last rank of a run had finished, and the last send was acknowledged.

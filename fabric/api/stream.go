@@ -65,12 +65,13 @@ const (
 	FormatText   = "text" // one line a packet
 )
 
-// CaptureRequest asks for the frames of a link.
+// CaptureRequest asks for the frames of links.
 type CaptureRequest struct {
-	Link   string
+	Link   string // a link, several with commas between, or "all"
 	Side   string // SideBoth, SideA or SideB
 	Filter string // pcap filter expression
 	Count  int    // stop after so many packets; 0 = until the client goes
+	Run    bool   // stop with the end of the run request that ends next
 	Wall   bool   // stamp with wall time in place of due
 	Format string // FormatPcapng or FormatText
 }
@@ -89,6 +90,9 @@ func (c CaptureRequest) Query() url.Values {
 	}
 	if c.Wall {
 		q.Set("wall", "1")
+	}
+	if c.Run {
+		q.Set("run", "1")
 	}
 	return q
 }
@@ -110,6 +114,9 @@ func ParseCapture(q url.Values) (CaptureRequest, error) {
 	}
 	var err error
 	if c.Wall, err = flag(q, "wall"); err != nil {
+		return c, err
+	}
+	if c.Run, err = flag(q, "run"); err != nil {
 		return c, err
 	}
 	if s := q.Get("count"); s != "" {

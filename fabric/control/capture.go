@@ -20,7 +20,7 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// handleCapture streams the frames of a link until the client goes or has enough.
+// handleCapture streams the frames of links until the client goes or has enough, or a run ends.
 func (d *Daemon) handleCapture(w http.ResponseWriter, r *http.Request) {
 	req, err := api.ParseCapture(r.URL.Query())
 	if err != nil {
@@ -32,19 +32,20 @@ func (d *Daemon) handleCapture(w http.ResponseWriter, r *http.Request) {
 		api.WriteError(w, err)
 		return
 	}
-	defer func() {
-		for _, s := range cfg.Sources {
-			s.Close()
-		}
-	}()
+	defer closeSources(cfg.Sources)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	go func() { // ends with the capture or the lab
+	var runEnds <-chan struct{}
+	if req.Run {
+		runEnds = d.nextRunEnd()
+	}
+	go func() { // ends with the capture, the run or the lab
 		select {
 		case <-ctx.Done():
+		case <-runEnds:
 		case <-d.downDone:
-			cancel()
 		}
+		cancel()
 	}()
 	// The first byte tells the client that the sockets are open: what is sent from now on is captured.
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -89,7 +90,7 @@ func (f flushWriter) Write(b []byte) (int, error) {
 // openCapture has the receiving ends open their sockets.
 func (d *Daemon) openCapture(ctx context.Context, req api.CaptureRequest) (capture.Config, error) {
 	cfg := capture.Config{Wall: req.Wall || d.real(), Count: req.Count}
-	id, _, err := d.plan.FindLink(req.Link)
+	links, err := capture.Links(d.plan, req.Link)
 	if err != nil {
 		return cfg, api.Errorf(api.CodeNotFound, "tcpdump: %w", err)
 	}
@@ -101,38 +102,46 @@ func (d *Daemon) openCapture(ctx context.Context, req api.CaptureRequest) (captu
 	if !cfg.Wall {
 		cfg.Horizon = func() vt.Time { lo, _ := d.horizons(); return lo }
 	}
-	l := &d.plan.Links[id]
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	add := func(from, to topology.End, skip string) error {
-		if req.Side == skip {
-			return nil
+	for _, id := range links {
+		l := &d.plan.Links[id]
+		if err == nil && req.Side != api.SideA {
+			err = d.openDirection(ctx, &cfg, id, l.A, l.B)
 		}
-		_, files, err := d.nodes[to.Node].call(ctx, d, ctl.Message{Op: "capture", Port: to.Port})
-		defer closeAll(files)
-		if err != nil {
-			return err
+		if err == nil && req.Side != api.SideB {
+			err = d.openDirection(ctx, &cfg, id, l.B, l.A)
 		}
-		if len(files) != 1 {
-			return fmt.Errorf("node %s sent %d sockets", d.nodes[to.Node].name, len(files))
-		}
-		fd, err := dup(files[0])
-		if err != nil {
-			return err
-		}
-		cfg.Sources = append(cfg.Sources, capture.NewSource(fd))
-		a, b := &d.plan.Nodes[from.Node], &d.plan.Nodes[to.Node]
-		cfg.Directions = append(cfg.Directions, capture.Direction{FromNode: a.Name, FromPort: a.Ports[from.Port].Name,
-			ToNode: b.Name, ToPort: b.Ports[to.Port].Name, Description: l.Name, Trailer: d.takesPart(a.ID) && d.takesPart(b.ID)})
-		return nil
 	}
-	if err := errors.Join(add(l.A, l.B, api.SideA), add(l.B, l.A, api.SideB)); err != nil {
-		for _, s := range cfg.Sources {
-			s.Close()
-		}
-		return cfg, err
+	if err != nil {
+		closeSources(cfg.Sources)
 	}
-	return cfg, nil
+	return cfg, err
+}
+
+// openDirection has the receiving end of one direction open its socket.
+func (d *Daemon) openDirection(ctx context.Context, cfg *capture.Config, link int, from, to topology.End) error {
+	_, files, err := d.nodes[to.Node].call(ctx, d, ctl.Message{Op: "capture", Port: to.Port})
+	defer closeAll(files)
+	if err != nil {
+		return err
+	}
+	if len(files) != 1 {
+		return fmt.Errorf("node %s sent %d sockets", d.nodes[to.Node].name, len(files))
+	}
+	fd, err := dup(files[0])
+	if err != nil {
+		return err
+	}
+	cfg.Sources = append(cfg.Sources, capture.NewSource(fd))
+	cfg.Directions = append(cfg.Directions, capture.DirectionOf(d.plan, link, from))
+	return nil
+}
+
+func closeSources(sources []*capture.Source) {
+	for _, s := range sources {
+		s.Close()
+	}
 }
 
 func dup(f *os.File) (int, error) {

@@ -61,7 +61,8 @@ type Daemon struct {
 
 	runBusy sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
 	runMu   sync.Mutex
-	cur     *run // under runMu
+	cur     *run          // under runMu
+	runEnd  chan struct{} // under runMu: closed when a run request ends; nil when nobody waits for that
 
 	restarting sync.Mutex // held for the whole of a restart request
 

@@ -83,6 +83,7 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 		return api.Errorf(api.CodeExists, "run: another run is under way in lab %s", d.opt.Lab).WithHint("wait for it, or interrupt it")
 	}
 	defer d.runBusy.Unlock()
+	defer d.tellRunEnd()
 	if len(req.Sizes) == 0 {
 		return api.Errorf(api.CodeUsage, "run: no size given").WithHint("for example --size 1MiB")
 	}
@@ -100,6 +101,25 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 		}
 	}
 	return nil
+}
+
+// nextRunEnd gives a channel that is closed when the next run request ends: the one that runs, if any.
+func (d *Daemon) nextRunEnd() <-chan struct{} {
+	d.runMu.Lock()
+	defer d.runMu.Unlock()
+	if d.runEnd == nil {
+		d.runEnd = make(chan struct{})
+	}
+	return d.runEnd
+}
+
+func (d *Daemon) tellRunEnd() {
+	d.runMu.Lock()
+	defer d.runMu.Unlock()
+	if d.runEnd != nil {
+		close(d.runEnd)
+		d.runEnd = nil
+	}
 }
 
 // spec works a request out for one size.
