@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 func TestPoolHandsOutAndTakesBack(t *testing.T) {
@@ -137,4 +138,12 @@ func FuzzIsData(f *testing.F) {
 			t.Errorf("%d bytes count as data", len(b))
 		}
 	})
+}
+
+// TestFrameIsTwoLines holds what a hop touches in one cache line.
+func TestFrameIsTwoLines(t *testing.T) {
+	var f Frame
+	if hot := unsafe.Offsetof(f.ref); unsafe.Sizeof(f) != 128 || hot > 64 {
+		t.Errorf("a frame has %d bytes, the first of them that are cold at %d", unsafe.Sizeof(f), hot)
+	}
 }
