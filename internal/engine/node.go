@@ -32,7 +32,6 @@ type Out interface {
 }
 
 type event struct {
-	f  *link.Frame
 	fn func(now vt.Time)
 	id uint64
 }
@@ -45,7 +44,9 @@ type Node struct {
 
 	core    Core
 	out     Out
-	q       vt.Queue[event]
+	changes vt.Queue[event] // scheduled changes, the first of every instant
+	lines   lines           // then arrivals and serializers
+	q       vt.Queue[event] // then ends of pauses, timers and calls
 	now     vt.Time
 	latency time.Duration
 	labSeed uint64
@@ -69,6 +70,7 @@ func New(c Config, out Out) *Node {
 	if n.Pool == nil {
 		n.Pool = link.NewPool(c.MaxFrame)
 	}
+	n.lines.init(len(c.Ports))
 	for i, pc := range c.Ports {
 		n.Ports = append(n.Ports, link.NewPort(i, pc, n, source{n}))
 	}
@@ -114,58 +116,73 @@ func (n *Node) Call(t vt.Time, fn func(now vt.Time)) { n.q.Push(t, vt.ClassCall,
 
 // Change schedules a change of state or configuration at t. It must lie ahead of Now.
 func (n *Node) Change(t vt.Time, fn func(now vt.Time)) {
-	n.q.Push(t, vt.ClassChange, 0, event{fn: fn})
+	n.changes.Push(t, vt.ClassChange, 0, event{fn: fn})
 }
 
 // TxFreeAt implements link.Host.
-func (n *Node) TxFreeAt(port int, t vt.Time) { n.q.Push(t, vt.ClassTxFree, port, event{}) }
+func (n *Node) TxFreeAt(port int, t vt.Time) {
+	if !n.lines.freeAt(port, t) {
+		n.q.Push(t, vt.ClassTxFree, port, event{})
+	}
+}
 
 // Transmit implements link.Host.
 func (n *Node) Transmit(port int, f *link.Frame) { n.out.Transmit(port, f) }
 
 // Deliver hands over a frame that reached a port; its Due is set and lies ahead of Now.
 func (n *Node) Deliver(port int, f *link.Frame) {
-	n.q.Push(f.Due.Add(n.latency), vt.ClassArrival, port, event{f: f})
+	n.lines.push(port, f.Due.Add(n.latency), f)
 }
 
 // Next is the time of the node's next event, vt.Never if it has none.
-func (n *Node) Next() vt.Time { return n.q.Next() }
+func (n *Node) Next() vt.Time {
+	return min(n.lines.arrival, n.lines.freed, n.q.Next(), n.changes.Next())
+}
 
 // Advance handles all events up to and including bound, in order, and says how many there were.
 func (n *Node) Advance(bound vt.Time) int {
 	handled := 0
-	for n.q.Len() > 0 && n.q.Next() <= bound {
-		k, ev := n.q.Pop()
-		n.now = max(n.now, k.T)
+	for {
+		t := n.Next()
+		if t > bound || t == vt.Never {
+			return handled
+		}
+		n.now = max(n.now, t)
 		handled++
-		switch k.Class {
-		case vt.ClassArrival:
-			if n.Ports[k.Port].Received(n.now, ev.f) {
-				n.core.Arrive(n.now, int(k.Port), ev.f)
-			}
-		case vt.ClassTxFree:
-			n.Ports[k.Port].TxFree(n.now)
-		case vt.ClassTimer:
-			n.core.Timer(n.now, ev.id)
-		default:
+		switch t {
+		case n.changes.Next():
+			_, ev := n.changes.Pop()
 			ev.fn(n.now)
+		case n.lines.arrival:
+			port, f := n.lines.pop()
+			if n.Ports[port].Received(n.now, f) {
+				n.core.Arrive(n.now, port, f)
+			}
+		case n.lines.freed:
+			n.Ports[n.lines.popFree()].TxFree(n.now)
+		default:
+			n.handle(n.q.Pop())
 		}
 	}
-	return handled
 }
 
-// Mark is a place in the order of events: DropArrivals takes it for what has arrived by now.
-func (n *Node) Mark() uint64 { return n.q.Mark() }
+func (n *Node) handle(k vt.Key, ev event) {
+	switch k.Class {
+	case vt.ClassTxFree:
+		n.Ports[k.Port].TxFree(n.now)
+	case vt.ClassTimer:
+		n.core.Timer(n.now, ev.id)
+	default:
+		ev.fn(n.now)
+	}
+}
+
+// Mark counts the frames that have come in so far, for DropArrivals.
+func (n *Node) Mark() uint64 { return n.lines.n }
 
 // DropArrivals forgets the frames that had reached the node when Mark gave mark and still wait for their time.
 func (n *Node) DropArrivals(mark uint64) {
-	n.q.RemoveIf(func(k vt.Key, ev event) bool {
-		if ev.f == nil || !k.Before(mark) {
-			return false
-		}
-		ev.f.Release()
-		return true
-	})
+	n.lines.drop(func(_ int, a *arrival) bool { return a.n <= mark })
 }
 
 // StartRun begins a run at now, from within a Change: timers, calls and frames sent before now are forgotten, ports and
@@ -174,16 +191,9 @@ func (n *Node) DropArrivals(mark uint64) {
 // lets the fabric drain first, or drops what has arrived with DropArrivals.
 func (n *Node) StartRun(now vt.Time, seed uint64) {
 	n.runSeed = seed
-	n.q.RemoveIf(func(k vt.Key, ev event) bool {
-		if ev.f == nil {
-			return k.Class != vt.ClassChange
-		}
-		if ev.f.Due >= now.Add(n.Ports[k.Port].Lookahead()) {
-			return false
-		}
-		ev.f.Release()
-		return true
-	})
+	n.q = vt.Queue[event]{}
+	n.lines.reset()
+	n.lines.drop(func(port int, a *arrival) bool { return a.f.Due < now.Add(n.Ports[port].Lookahead()) })
 	n.reset(now)
 }
 

@@ -10,24 +10,25 @@ import (
 
 // Frame is one Ethernet frame without link trailer and FCS. It has one owner at a time: whoever is handed a frame
 // passes it on or gives it back to its Pool.
+//
+// What every hop touches stands in the first 64 bytes, a cache line.
 type Frame struct {
-	B   []byte  // the frame; its capacity leaves room for the trailer
-	Due vt.Time // when its last bit reaches the receiving end
-	// FCS is what the sender's frame check sequence says, where Damaged: bits of B were flipped on the line since.
-	FCS     uint32
-	Damaged bool
-
+	B      []byte  // the frame; its capacity leaves room for the trailer
+	Due    vt.Time // when its last bit reaches the receiving end
 	Queued vt.Time // when it came into the egress queue that it waits in, or waited in
+	next   *Frame
 
-	Queue uint8 // egress queue that it waits in, or waited in at the last port
-	In    uint8 // for the node's core: port that it came in by
-	Group uint8 // for the node's core: what it was counted under there
+	Queue   uint8 // egress queue that it waits in, or waited in at the last port
+	In      uint8 // for the node's core: port that it came in by
+	Group   uint8 // for the node's core: what it was counted under there
+	Damaged bool  // bits of B were flipped on the line
+	kind    frameKind
+	used    bool
+	FCS     uint32 // what the sender's frame check sequence says, where Damaged
 
-	ref  []byte    // payload that is not in B yet, see Refer
-	kind frameKind // cached, see isData
-	used bool
+	ref  []byte // payload that is not in B yet, see Refer
 	pool *Pool
-	next *Frame
+	_    [32]byte
 }
 
 // Room is what a pool keeps behind the longest frame for the link trailer.

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/vt"
+)
+
+// lines holds what is due at the ports of a node: frames on their way in, and serializers that will be free. These are
+// nearly all events of a node, and each port has them in order by itself, so a ring for each port and the times of their
+// first elements in one short array take the place of a queue: nothing is sorted, and a node's next event is found in a few
+// cache lines.
+type lines struct {
+	in   []inbox
+	head []vt.Time // of the first frame of every port, vt.Never
+	free []vt.Time // of every serializer, vt.Never
+
+	arrival     vt.Time // the first of head …
+	arrivalPort int     // … and its port, the lowest of those at one instant
+	freed       vt.Time // the same of free
+	freedPort   int
+
+	n uint64 // frames that have come in
+}
+
+// inbox is a ring of the frames that wait for their time at one port, in order.
+type inbox struct {
+	ring []arrival
+	at   int
+	n    int
+}
+
+type arrival struct {
+	t vt.Time
+	n uint64 // counts the node's frames
+	f *link.Frame
+}
+
+func (l *lines) init(ports int) {
+	l.in = make([]inbox, ports)
+	l.head, l.free = make([]vt.Time, ports), make([]vt.Time, ports)
+	for i := range ports {
+		l.head[i], l.free[i] = vt.Never, vt.Never
+	}
+	l.arrival, l.freed = vt.Never, vt.Never
+}
+
+// first finds the earliest of a few times, and of equal ones the first.
+func first(times []vt.Time) (vt.Time, int) {
+	t, at := vt.Never, 0
+	for i, x := range times {
+		if x < t {
+			t, at = x, i
+		}
+	}
+	return t, at
+}
+
+// push takes a frame that is due at a port at t.
+func (l *lines) push(port int, t vt.Time, f *link.Frame) {
+	b := &l.in[port]
+	if b.n == len(b.ring) {
+		b.grow()
+	}
+	l.n++
+	mask := len(b.ring) - 1
+	i := b.n
+	for ; i > 0; i-- { // only a link that reorders makes a frame pass others
+		before := &b.ring[(b.at+i-1)&mask]
+		if before.t <= t {
+			break
+		}
+		b.ring[(b.at+i)&mask] = *before
+	}
+	b.ring[(b.at+i)&mask] = arrival{t, l.n, f}
+	b.n++
+	if i > 0 {
+		return
+	}
+	l.head[port] = t
+	if t < l.arrival || t == l.arrival && port < l.arrivalPort {
+		l.arrival, l.arrivalPort = t, port
+	}
+}
+
+func (b *inbox) grow() {
+	ring := make([]arrival, max(16, 2*len(b.ring)))
+	for i := range b.n {
+		ring[i] = b.ring[(b.at+i)&(len(b.ring)-1)]
+	}
+	b.ring, b.at = ring, 0
+}
+
+// pop takes the first frame of all and its port.
+func (l *lines) pop() (int, *link.Frame) {
+	port := l.arrivalPort
+	b := &l.in[port]
+	mask := len(b.ring) - 1
+	f := b.ring[b.at].f
+	b.ring[b.at].f = nil
+	b.at = (b.at + 1) & mask
+	b.n--
+	l.head[port] = vt.Never
+	if b.n > 0 {
+		l.head[port] = b.ring[b.at].t
+	}
+	l.arrival, l.arrivalPort = first(l.head)
+	return port, f
+}
+
+// drop releases the frames for which gone says so.
+func (l *lines) drop(gone func(port int, a *arrival) bool) {
+	for port := range l.in {
+		b := &l.in[port]
+		kept := 0
+		for i := range b.n {
+			a := &b.ring[(b.at+i)&(len(b.ring)-1)]
+			if gone(port, a) {
+				a.f.Release()
+				continue
+			}
+			b.ring[(b.at+kept)&(len(b.ring)-1)] = *a
+			kept++
+		}
+		for i := kept; i < b.n; i++ {
+			b.ring[(b.at+i)&(len(b.ring)-1)] = arrival{}
+		}
+		b.n = kept
+		l.head[port] = vt.Never
+		if kept > 0 {
+			l.head[port] = b.ring[b.at].t
+		}
+	}
+	l.arrival, l.arrivalPort = first(l.head)
+}
+
+// freeAt notes that a port's serializer is free at t; false if the port waits for another such moment already.
+func (l *lines) freeAt(port int, t vt.Time) bool {
+	if l.free[port] != vt.Never {
+		return l.free[port] == t
+	}
+	l.free[port] = t
+	if t < l.freed || t == l.freed && port < l.freedPort {
+		l.freed, l.freedPort = t, port
+	}
+	return true
+}
+
+// popFree takes the first serializer that is free.
+func (l *lines) popFree() int {
+	port := l.freedPort
+	l.free[port] = vt.Never
+	l.freed, l.freedPort = first(l.free)
+	return port
+}
+
+// reset forgets the serializers.
+func (l *lines) reset() {
+	for i := range l.free {
+		l.free[i] = vt.Never
+	}
+	l.freed = vt.Never
+}
