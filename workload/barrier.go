@@ -46,7 +46,7 @@ func stamps(n, size int) [][]byte {
 // barriers is the number of the last barrier: one ahead of each iteration but the first, and one at the end where only
 // that tells a rank that what others write has arrived.
 func (r *Rank) barriers() int {
-	if r.spec.write() {
+	if r.spec.confirms() {
 		return r.spec.Iters
 	}
 	return r.spec.Iters - 1

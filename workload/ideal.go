@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/vt"
 )
 
 // IdealNs is a lower bound on the completion time of one iteration of the pattern on an idle, healthy fabric, in
@@ -91,7 +92,8 @@ type chains struct {
 	waits [][][]int32
 	recvs []map[int32]int32 // per rank: tag → receive
 	half  []map[int32]step  // per rank: receives of which one of two conditions is met
-	work  []step            // sends that may begin
+	hits  [][]int32         // per rank: of its gates
+	work  vt.Queue[step]    // in the order of time, here in ps
 	end   int64             // when the last send is acknowledged, ps
 	text  string
 }
@@ -101,7 +103,10 @@ type step struct {
 	rank, op int32
 	at       int64
 	depth    int
+	done     bool
 }
+
+func (c *chains) push(s step) { c.work.Push(vt.Time(s.at), vt.ClassCall, 0, s) }
 
 // chain gives the end of the longest chain of messages, ps, and its description.
 func (b *bound) chain() (end int64, formula string) {
@@ -109,19 +114,21 @@ func (b *bound) chain() (end int64, formula string) {
 	for r, sc := range b.scs {
 		c.waits = append(c.waits, sc.waits())
 		c.recvs, c.half = append(c.recvs, map[int32]int32{}), append(c.half, map[int32]step{})
+		c.hits = append(c.hits, make([]int32, len(sc.gates)))
 		for i, o := range sc.ops {
 			switch {
 			case o.kind == opRecv:
 				c.recvs[r][o.tag] = int32(i)
-			case o.after < 0:
-				c.work = append(c.work, step{rank: int32(r), op: int32(i)})
+			case o.after == none:
+				c.push(step{rank: int32(r), op: int32(i), at: o.start * psPerNs})
 			}
 		}
 	}
-	for len(c.work) > 0 {
-		s := c.work[len(c.work)-1]
-		c.work = c.work[:len(c.work)-1]
-		if !c.send(s) {
+	for c.work.Len() > 0 {
+		_, s := c.work.Pop()
+		if s.done {
+			c.done(s)
+		} else if !c.send(s) {
 			return farAway, ""
 		}
 	}
@@ -132,23 +139,26 @@ func (c *chains) send(s step) bool {
 	o := &c.scs[s.rank].ops[s.op]
 	src, dst := c.hosts[s.rank], c.hosts[o.peer]
 	m := split(o.at.n, c.mtu)
-	c.count(s, int(o.peer), m)
+	if !o.note { // what tells of activations may cross after the last flow's end
+		c.count(s, int(o.peer), m)
+	}
 	way, back := c.p.arrival(src, dst, m), c.p.from(dst, ackLine)[src]
 	if way >= farAway || back >= farAway {
 		return false
 	}
 	s.depth++
 	if i, ok := c.recvs[o.peer][o.tag]; ok {
-		there := step{o.peer, i, s.at + way, s.depth}
+		there := step{o.peer, i, s.at + way, s.depth, true}
 		if c.scs[o.peer].ops[i].after < 0 {
-			c.done(there)
+			c.push(there)
 		} else {
 			c.met(there)
 		}
 	}
 	s.at += way + back
-	c.done(s)
-	if s.at > c.end {
+	s.done = true
+	c.push(s)
+	if s.at > c.end && !o.note {
 		c.end = s.at
 		c.text = fmt.Sprintf("chain of %d messages, the last one %d B in %d packets from rank %d to %d: %s + ACK %s",
 			s.depth, o.at.n, m.packets, s.rank, o.peer, nsText(s.at-back), nsText(back))
@@ -159,11 +169,20 @@ func (c *chains) send(s step) bool {
 // done lets go what waits for an op.
 func (c *chains) done(s step) {
 	for _, w := range c.waits[s.rank][s.op] {
-		next := step{s.rank, w, s.at, s.depth}
+		next := step{s.rank, w, s.at, s.depth, false}
 		if c.scs[s.rank].ops[w].kind == opRecv {
+			next.done = true
 			c.met(next)
 		} else {
-			c.work = append(c.work, next)
+			c.push(next)
+		}
+	}
+	// Hits come in the order of time, and none sooner than it can: the n-th is no later than the n-th of any real run.
+	if h := c.scs[s.rank].ops[s.op].hits; h > 0 {
+		hits := &c.hits[s.rank][h-1]
+		*hits++
+		for _, k := range c.scs[s.rank].gates[h-1].open(*hits) {
+			c.push(step{s.rank, k, s.at, s.depth, false})
 		}
 	}
 }
@@ -178,7 +197,7 @@ func (c *chains) met(s step) {
 	if other.at > s.at {
 		s = other
 	}
-	c.done(s)
+	c.push(s)
 }
 
 func (b *bound) count(s step, to int, m message) {

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/uetlab/uetlab/internal/vt"
 )
@@ -48,6 +49,7 @@ type Rank struct {
 	me   int
 	ep   Endpoint
 	wake Waker // nil: none, or no guard
+	at   Waker // nil: none
 	done func(RankResult)
 
 	sched  *schedule
@@ -56,6 +58,8 @@ type Rank struct {
 	keys   [2]uint64
 	waits  [][]int32 // per op, those that wait for it
 	state  []opState // of the ops of the iteration
+	hits   []int32   // of its gates
+	began  []int64   // matrix: when its ops were posted, ns since t0
 
 	t0       vt.Time
 	iter     int     // the iteration that runs, or comes next
@@ -85,7 +89,7 @@ const (
 	ctxOp uint64 = iota
 	ctxBarSend
 	ctxBarRecv
-	ctxStart
+	ctxStart // index 0: the iteration; i+1: op i
 )
 
 func pack(kind uint64, iter, index int) uint64 {
@@ -106,8 +110,12 @@ func NewRank(spec Spec, rank int, ep Endpoint, done func(RankResult)) (*Rank, er
 		return nil, fmt.Errorf("rank %d: the run has ranks 0 to %d", rank, spec.Ranks-1)
 	}
 	r := &Rank{spec: spec, me: rank, ep: ep, done: done, sched: spec.schedule(rank)}
-	if w, ok := ep.(Waker); ok && spec.Guard > 0 {
-		r.wake = w
+	r.at, _ = ep.(Waker)
+	if spec.Guard > 0 {
+		r.wake = r.at
+	}
+	if r.at == nil && slices.ContainsFunc(r.sched.ops, func(o op) bool { return o.start > 0 }) {
+		return nil, fmt.Errorf("rank %d: a matrix with start times needs an end point that can be woken", rank)
 	}
 	take := func(n int64) []byte { return make([]byte, n) }
 	if z, ok := ep.(Zeros); ok && !spec.Check {
@@ -118,13 +126,19 @@ func NewRank(spec Spec, rank int, ep Endpoint, done func(RankResult)) (*Rank, er
 	}
 	if spec.write() {
 		last := r.mem[len(r.mem)-1]
-		r.target = [2][]byte{last, take(int64(len(last)))}
+		r.target = [2][]byte{last, last}
+		if spec.Iters > 1 {
+			r.target[1] = take(int64(len(last)))
+		}
 	}
 	r.waits = r.sched.waits()
 	for _, o := range r.sched.ops {
 		r.total += o.at.n * int64(spec.Iters)
 	}
-	r.state = make([]opState, len(r.sched.ops))
+	r.state, r.hits = make([]opState, len(r.sched.ops)), make([]int32, len(r.sched.gates))
+	if spec.Workload == Matrix {
+		r.began = make([]int64, len(r.sched.ops))
+	}
 	r.early = make([]int32, 0, len(r.sched.ops))
 	r.bar.init(spec.Ranks, r.wake != nil)
 	r.res = RankResult{Rank: rank, Iterations: make([]Span, 0, spec.Iters)}
@@ -167,7 +181,11 @@ func (r *Rank) Complete(now vt.Time, c Done) {
 	case ctxBarRecv:
 		r.barrierRecv(now, iter, i)
 	case ctxStart:
-		r.iterate(now)
+		if i > 0 {
+			r.post(now, i-1)
+		} else {
+			r.iterate(now)
+		}
 	}
 	if r.over && r.open == 0 && !r.finished {
 		r.finish()
@@ -183,6 +201,9 @@ func (r *Rank) describe(kind uint64, iter, i int) string {
 	}
 	o := r.sched.ops[i]
 	verb := [...]string{"send to", "receive from", "write to"}[o.kind]
+	if o.flow > 0 {
+		verb = fmt.Sprintf("connection %d: %s", r.spec.Matrix.Flows[o.flow-1].ID, verb)
+	}
 	return fmt.Sprintf("iteration %d, %s rank %d", iter, verb, o.peer)
 }
 
@@ -192,7 +213,11 @@ func (r *Rank) begin(now vt.Time) {
 	r.span.StartNs, r.span.EndNs = t, t
 	r.running = true
 	for i := range r.sched.ops {
-		if o := &r.sched.ops[i]; o.kind != opRecv && o.after < 0 {
+		switch o := &r.sched.ops[i]; {
+		case o.kind == opRecv || o.after != none:
+		case o.start > 0:
+			r.at.Wake(now+vt.Time(o.start), pack(ctxStart, r.iter, i+1))
+		default:
 			r.post(now, i)
 		}
 	}
@@ -213,6 +238,17 @@ func (r *Rank) release(now vt.Time, i int) {
 			r.opDone(now, int(w), int64(now-r.t0))
 		}
 	}
+	if h := r.sched.ops[i].hits; h > 0 {
+		r.hit(now, int(h-1))
+	}
+}
+
+// hit counts a hit of a gate and posts what it lets through.
+func (r *Rank) hit(now vt.Time, i int) {
+	r.hits[i]++
+	for _, k := range r.sched.gates[i].open(r.hits[i]) {
+		r.post(now, int(k))
+	}
 }
 
 func (r *Rank) slice(g region) []byte { return r.mem[g.buf][g.off : g.off+g.n : g.off+g.n] }
@@ -223,6 +259,9 @@ func (r *Rank) post(now vt.Time, i int) {
 	}
 	o := &r.sched.ops[i]
 	ctx, buf := pack(ctxOp, r.iter, i), r.slice(o.at)
+	if r.began != nil {
+		r.began[i] = int64(now - r.t0)
+	}
 	var err error
 	if o.kind == opWrite {
 		err = r.ep.Write(now, int(o.peer), buf, r.keys[r.iter&1], uint64(o.there), ctx)
@@ -275,17 +314,23 @@ func (r *Rank) opComplete(now vt.Time, i int, c Done) {
 // opDone counts op i, done at time at of the run, and lets go what waits for it.
 func (r *Rank) opDone(now vt.Time, i int, at int64) {
 	o := &r.sched.ops[i]
-	if o.kind == opRecv {
+	switch {
+	case o.note: // not the workload's own
+		at = r.span.EndNs
+	case o.kind == opRecv:
 		if o.add >= 0 {
 			from := o.at
 			from.buf = o.add
 			addInto(r.slice(o.at), r.slice(from), r.spec.Type == Float32)
 		}
 		r.res.RecvBytes += o.at.n
-	} else {
+	default:
 		r.span.AckedNs = max(r.span.AckedNs, at)
 		r.res.SentBytes += o.at.n
 		r.res.Messages++
+		if o.flow > 0 {
+			r.res.Flows = append(r.res.Flows, FlowSpan{Flow: int(o.flow - 1), Iteration: r.iter, StartNs: r.began[i], EndNs: at})
+		}
 	}
 	r.moved += o.at.n
 	r.span.EndNs = max(r.span.EndNs, at)
@@ -306,12 +351,10 @@ func (r *Rank) settle(now vt.Time) {
 	r.res.Iterations = append(r.res.Iterations, r.span)
 	r.running = false
 	r.iter++
-	if !r.spec.write() {
-		r.check(r.iter - 1)
-		if r.iter == r.spec.Iters {
-			r.end()
-			return
-		}
+	r.check(r.iter-1, false)
+	if r.iter == r.spec.Iters && !r.spec.confirms() {
+		r.end()
+		return
 	}
 	if r.iter < r.spec.Iters {
 		r.prepare(now)
@@ -324,15 +367,14 @@ func (r *Rank) prepare(now vt.Time) {
 	r.pending = len(r.sched.ops)
 	r.span = Span{AckedNs: -1}
 	clear(r.state)
+	clear(r.hits)
 	r.fill(r.iter)
 	r.postRecvs(now)
 }
 
 // iterate follows a barrier: all ranks are done with the iteration before it.
 func (r *Rank) iterate(now vt.Time) {
-	if r.spec.write() {
-		r.check(r.iter - 1)
-	}
+	r.check(r.iter-1, true)
 	if r.iter == r.spec.Iters {
 		r.end()
 		return
@@ -357,7 +399,8 @@ func (r *Rank) fill(iter int) {
 	}
 }
 
-func (r *Rank) check(iter int) {
+// check looks at what was received, or at what others wrote.
+func (r *Rank) check(iter int, written bool) {
 	if !r.spec.Check {
 		return
 	}
@@ -365,6 +408,9 @@ func (r *Rank) check(iter int) {
 		r.mem[len(r.mem)-1] = r.target[iter&1]
 	}
 	for _, b := range r.sched.want {
+		if (r.spec.write() && int(b.buf) == len(r.mem)-1) != written {
+			continue
+		}
 		wrong, all := r.spec.pattern(iter, b).compare(r.slice(b.region), b.first)
 		r.res.Wrong += wrong
 		r.res.Checked += all

@@ -23,6 +23,30 @@ type RankResult struct {
 	RecvBytes  int64  `json:"receivedBytes"` // 0 for RMA writes, which the target does not see
 	Messages   int64  `json:"messages"`      // sent
 	Error      string `json:"error,omitempty"`
+
+	Flows []FlowSpan `json:"flows,omitempty"` // matrix: of this sender; Result has them in PerFlow instead
+}
+
+// FlowSpan is when a flow of a matrix ran, in virtual nanoseconds since the start of the run.
+type FlowSpan struct {
+	Flow      int   `json:"flow"` // index into Matrix.Flows
+	Iteration int   `json:"iteration,omitempty"`
+	StartNs   int64 `json:"startNs"` // posted
+	EndNs     int64 `json:"endNs"`   // last PSN acknowledged at the sender
+}
+
+// FlowResult is one flow of a matrix in one iteration.
+type FlowResult struct {
+	ID        int   `json:"id"`
+	Msg       int   `json:"msg,omitempty"`
+	Iteration int   `json:"iteration,omitempty"`
+	Src       int   `json:"src"`
+	Dst       int   `json:"dst"`
+	SizeBytes int64 `json:"sizeBytes"`
+	Packets   int64 `json:"packets,omitempty"` // that the size makes, retransmissions not counted
+	StartNs   int64 `json:"startNs"`           // posted, since the start of the run
+	EndNs     int64 `json:"endNs"`             // last PSN acknowledged at the sender
+	FCTNs     int64 `json:"fctNs"`             // the difference
 }
 
 // Fidelity tells how far the figures can be trusted.
@@ -45,8 +69,8 @@ type Totals struct {
 	WallSeconds    float64
 }
 
-// FCT are completion times in virtual nanoseconds: of the flows of permutation, incast and sendrecv, of the iterations
-// of a collective. Percentiles are nearest rank.
+// FCT are completion times in virtual nanoseconds: of the flows of permutation, incast, sendrecv and matrix, of the
+// iterations of a collective. Percentiles are nearest rank.
 type FCT struct {
 	Min  int64 `json:"min"`
 	Mean int64 `json:"mean"`
@@ -59,12 +83,12 @@ type FCT struct {
 type Result struct {
 	Workload       string       `json:"workload"`
 	Ranks          int          `json:"ranks"`
-	SizeBytes      int64        `json:"sizeBytes"`
+	SizeBytes      int64        `json:"sizeBytes"` // matrix: of all its flows
 	Iterations     int          `json:"iterations"`
 	Correct        *bool        `json:"correct"` // null: not checked
 	FCT            FCT          `json:"fctNs"`
 	IdealNs        int64        `json:"idealNs"` // see Ideal
-	Ratio          float64      `json:"ratio"`   // FCT.Max / IdealNs
+	Ratio          float64      `json:"ratio"`   // FCT.Max / IdealNs; matrix: its longest iteration / IdealNs
 	AlgBW          float64      `json:"algbwGbps"`
 	BusBW          float64      `json:"busbwGbps"`
 	Packets        uint64       `json:"packets"`
@@ -78,4 +102,5 @@ type Result struct {
 	WallSeconds    float64      `json:"wallSeconds"`
 	Seed           uint64       `json:"seed"`
 	PerRank        []RankResult `json:"perRank"`
+	PerFlow        []FlowResult `json:"perFlow,omitempty"` // matrix, in the order of its file
 }

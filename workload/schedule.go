@@ -8,6 +8,8 @@ type schedule struct {
 	ops  []op
 	fill []block // inputs
 	want []block // results
+
+	gates []gate // matrix: triggers, so far as they act in this rank
 }
 
 type opKind uint8
@@ -34,6 +36,30 @@ type op struct {
 	after int32  // index of the op that must be done first, -1: none
 	at    region // where the message lies
 	there int64  // write: offset in the target's memory
+
+	// Of a matrix:
+	note  bool  // an empty message, or the receive of one, that tells another rank of an activation
+	flow  int32 // 1 + index of the flow that it sends; 0: none
+	hits  int32 // 1 + index of the gate that it hits when it is done; 0: none
+	start int64 // ns after the iteration's begin at which it is posted
+}
+
+// gate posts ops when others are done: all of out at hit number need, or, if it steps, the next of out at every hit.
+type gate struct {
+	need  int32
+	steps bool
+	out   []int32
+}
+
+// open is what hit number n lets through.
+func (g *gate) open(n int32) []int32 {
+	switch {
+	case g.steps && int(n) <= len(g.out):
+		return g.out[n-1 : n]
+	case !g.steps && n == g.need:
+		return g.out
+	}
+	return nil
 }
 
 // block is a region with the data pattern that it holds: of one origin (see pattern), or the sum over all ranks.
@@ -45,7 +71,10 @@ type block struct {
 	sum   bool
 }
 
-const none = -1
+const (
+	none  = -1
+	gated = -2 // op.after: a gate posts it
+)
 
 func (s *schedule) send(peer int, tag, after int, at region) int {
 	s.ops = append(s.ops, op{kind: opSend, add: none, peer: int32(peer), tag: int32(tag), after: int32(after), at: at})
@@ -102,6 +131,8 @@ func (s *Spec) schedule(me int) *schedule {
 		s.pointToPoint(sc, me, (me+1)%s.Ranks, (me+s.Ranks-1)%s.Ranks)
 	case Incast:
 		s.incast(sc, me)
+	case Matrix:
+		s.matrix(sc, me)
 	}
 	return sc
 }

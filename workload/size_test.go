@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/uetlab/uetlab/workload/matrix"
 )
 
 func TestParseSize(t *testing.T) {
@@ -73,6 +75,9 @@ func TestValidate(t *testing.T) {
 	for _, w := range Workloads() {
 		s := good
 		s.Workload = w.Name
+		if w.Name == Matrix {
+			s.Size, s.Matrix = 0, &matrix.Matrix{Nodes: 3, Flows: []matrix.Flow{{ID: 1, Dst: 1, Size: 9}}}
+		}
 		if err := s.Validate(); err != nil || w.Text == "" {
 			t.Errorf("%s: %v", w.Name, err)
 		}
@@ -98,6 +103,10 @@ func TestValidate(t *testing.T) {
 		{func(s *Spec) { s.Nodes = []int{1, 2} }, []string{"2 nodes are named for 3 ranks"}},
 		{func(s *Spec) { s.Nodes = []int{1, 2, 2} }, []string{"node id 2"}},
 		{func(s *Spec) { s.Workload, s.Size = Sendrecv, 1<<30+1 }, []string{"--size 1073741825", "smaller size"}},
+		{func(s *Spec) { s.Workload = Matrix }, []string{"matrix: there is none; name its file"}},
+		{func(s *Spec) { s.Matrix = &matrix.Matrix{Nodes: 3} }, []string{"--file: allreduce takes no matrix"}},
+		{func(s *Spec) { s.Workload, s.Matrix = Matrix, &matrix.Matrix{Nodes: 3} }, []string{"--size 7: a matrix says its sizes itself", "Connections (0)"}},
+		{func(s *Spec) { s.Workload, s.Size, s.Matrix = Matrix, 0, &matrix.Matrix{Nodes: 4} }, []string{"--ranks 3: the matrix has 4 hosts"}},
 		{func(s *Spec) { s.Size, s.Iters, s.Op = -4, -1, "x" }, []string{"--size -4", "--iters -1", "--op x"}},
 	} {
 		s := good

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/uetlab/uetlab/workload/matrix"
 )
 
 // Names of the workloads.
@@ -21,6 +23,7 @@ const (
 	Permutation = "permutation"
 	Incast      = "incast"
 	Sendrecv    = "sendrecv"
+	Matrix      = "matrix"
 )
 
 // Algorithms of Spec.Algo.
@@ -56,6 +59,7 @@ var infos = []Info{
 	{Permutation, "every rank sends --size bytes to one other rank, drawn by --seed; each receives once"},
 	{Incast, "all ranks send --size bytes each to --root at once"},
 	{Sendrecv, "every rank sends --size bytes to the next one and receives from the one before"},
+	{Matrix, "the connections of an htsim matrix (.cm), each with its size, start and triggers; rank i is host i"},
 }
 
 // Workloads lists the workloads in the order of help texts.
@@ -78,13 +82,16 @@ type Spec struct {
 	Check    bool   `json:"check"`           // compare every element of every result
 	Seed     uint64 `json:"seed"`            // data and permutation
 	Algo     string `json:"algo,omitempty"`  // allreduce: ring (default) or rd
-	Op       string `json:"op,omitempty"`    // send (default) or write (permutation, incast, sendrecv)
+	Op       string `json:"op,omitempty"`    // send (default; matrix: write) or write (permutation, incast, sendrecv, matrix)
 	Type     string `json:"type,omitempty"`  // allreduce: uint32 (default), int32 or float32
 	Root     int    `json:"root,omitempty"`  // broadcast and incast
 	Window   int    `json:"window,omitempty"`
 	// Guard lets all ranks begin an iteration at one instant: that long after the last rank entered the barrier. It needs
 	// a Waker; 0 lets each rank begin as it leaves the barrier. See SafeGuard.
 	Guard time.Duration `json:"guardNs,omitempty"`
+	// Matrix is what the workload matrix plays. It says the number of ranks and the sizes: Ranks is its Nodes, Size is 0. A
+	// matrix whose connections have start times needs a Waker.
+	Matrix *matrix.Matrix `json:"matrix,omitempty"`
 }
 
 // defaultWindow is how many sends of an alltoall are under way at one rank.
@@ -99,7 +106,7 @@ func (s *Spec) reduces() bool { return s.Workload == Allreduce }
 // Flows says whether the workload is a set of independent flows, whose completion times are taken one by one; a
 // collective is taken as a whole.
 func (s *Spec) Flows() bool {
-	return s.Workload == Permutation || s.Workload == Incast || s.Workload == Sendrecv
+	return s.Workload == Permutation || s.Workload == Incast || s.Workload == Sendrecv || s.Workload == Matrix
 }
 
 // rooted says whether Root means something.
@@ -120,7 +127,11 @@ func (s *Spec) window() int {
 	return defaultWindow
 }
 
-func (s *Spec) write() bool { return s.Op == OpWrite }
+// write says whether ranks write into each other's memory. (A matrix sends where the receiver has to notice.)
+func (s *Spec) write() bool { return s.Op == OpWrite || s.Op == "" && s.Workload == Matrix }
+
+// confirms says whether a barrier has to tell ranks that what others wrote is there, before they look at it.
+func (s *Spec) confirms() bool { return s.write() && s.Check }
 
 // Validate says everything that is wrong with the spec, each with flag, value and remedy.
 func (s *Spec) Validate() error {
@@ -146,6 +157,7 @@ func (s *Spec) Validate() error {
 	}
 	s.validateChoices(bad)
 	s.validateNodes(bad)
+	s.validateMatrix(bad)
 	if len(errs) == 0 {
 		if m := s.longest(); m > MaxMessage {
 			bad("--size %d: makes messages of %d bytes, the transport carries %d; take a smaller size or more ranks",
@@ -169,7 +181,7 @@ func (s *Spec) validateChoices(bad func(string, ...any)) {
 	case s.Op != OpWrite:
 		bad("--op %s: take send or write", s.Op)
 	case !s.Flows():
-		bad("--op write: %s is built of tagged sends; write goes with permutation, incast and sendrecv", s.Workload)
+		bad("--op write: %s is built of tagged sends; write goes with permutation, incast, sendrecv and matrix", s.Workload)
 	}
 	switch s.Type {
 	case "", Uint32, Int32, Float32:
@@ -200,9 +212,33 @@ func (s *Spec) validateNodes(bad func(string, ...any)) {
 	}
 }
 
+// validateMatrix wants a matrix that fits, or none.
+func (s *Spec) validateMatrix(bad func(string, ...any)) {
+	m := s.Matrix
+	switch {
+	case s.Workload != Matrix:
+		if m != nil {
+			bad("--file: %s takes no matrix; leave it out, or run matrix", s.Workload)
+		}
+		return
+	case m == nil:
+		bad("matrix: there is none; name its file, as in --file a.cm")
+		return
+	case s.Size != 0:
+		bad("--size %d: a matrix says its sizes itself; leave the flag out", s.Size)
+	case s.Ranks != m.Nodes:
+		bad("--ranks %d: the matrix has %d hosts, and rank i is host i; take %d", s.Ranks, m.Nodes, m.Nodes)
+	}
+	if err := m.Validate(); err != nil {
+		bad("%w", err)
+	}
+}
+
 // longest is the length of the longest message, bytes.
 func (s *Spec) longest() int64 {
 	switch {
+	case s.Workload == Matrix:
+		return 0 // matrix.MaxSize is the limit there
 	case s.Workload == Allreduce && s.Algo != AlgoRD, s.Workload == Allgather, s.Workload == Alltoall:
 		_, n := s.part(0)
 		return n

@@ -21,18 +21,25 @@ func Summarize(spec Spec, ranks []RankResult, totals Totals, plan *topology.Plan
 	r.Correct = verdict(spec, per)
 	whole := iterationTimes(spec, per)
 	samples := whole
-	if spec.Flows() {
+	worst := int64(0)
+	switch {
+	case spec.Workload == Matrix && spec.Matrix != nil:
+		r.SizeBytes = spec.Matrix.Bytes()
+		r.PerFlow, samples = perFlow(spec.Matrix, per, plan)
+		worst = slices.Max(append(whole, 0))
+	case spec.Flows():
 		samples = flowTimes(per)
 	}
 	r.FCT = distribution(samples)
+	worst = max(worst, r.FCT.Max)
 	if plan != nil {
 		if ns, _, err := IdealNs(spec, plan); err == nil && ns > 0 {
 			r.IdealNs = ns
-			r.Ratio = float64(r.FCT.Max) / float64(ns)
+			r.Ratio = float64(worst) / float64(ns)
 		}
 	}
 	if t := mean(whole); t > 0 {
-		r.AlgBW = float64(spec.Size) * 8 / t // bits per ns = Gb/s
+		r.AlgBW = float64(r.SizeBytes) * 8 / t // bits per ns = Gb/s
 		r.BusBW = r.AlgBW * busFactor(spec)
 	}
 	if end := lastEnd(per); end > 0 {

@@ -21,6 +21,9 @@ func WriteTable(w io.Writer, results []Result) error {
 	if s := (Spec{Workload: r.Workload}); s.Flows() {
 		what = "flows (one a sender and iteration)"
 	}
+	if r.Workload == Matrix {
+		what = "flows; size: of all of them together"
+	}
 	fmt.Fprintf(&b, "# %s: %d ranks, iterations: %d, seed: %d\n", r.Workload, r.Ranks, r.Iterations, r.Seed)
 	fmt.Fprintf(&b, "# time: virtual, the slowest of all %s; mean: over them; bandwidth in Gb/s\n", what)
 	fmt.Fprintf(&b, "#%11s %12s %12s %7s %9s %9s %7s %7s %7s  %s\n",
