@@ -107,6 +107,15 @@ func (l *lines) pop() (int, *link.Frame) {
 	return port, f
 }
 
+// touch has the processor fetch the frame that comes next.
+func (l *lines) touch() byte {
+	b := &l.in[l.arrivalPort]
+	if b.n == 0 {
+		return 0
+	}
+	return b.ring[b.at].f.Touch()
+}
+
 // drop releases the frames for which gone says so.
 func (l *lines) drop(gone func(port int, a *arrival) bool) {
 	for port := range l.in {

@@ -49,6 +49,7 @@ type Node struct {
 	q       vt.Queue[event] // then ends of pauses, timers and calls
 	now     vt.Time
 	latency time.Duration
+	warm    byte // nobody reads it
 	labSeed uint64
 	runSeed uint64
 	epoch   vt.Time
@@ -155,6 +156,7 @@ func (n *Node) Advance(bound vt.Time) int {
 			ev.fn(n.now)
 		case n.lines.arrival:
 			port, f := n.lines.pop()
+			n.warm += n.lines.touch()
 			if n.Ports[port].Received(n.now, f) {
 				n.core.Arrive(n.now, port, f)
 			}

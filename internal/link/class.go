@@ -1,25 +1,35 @@
 package link
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/uetlab/uetlab/wire"
+)
 
 type frameKind uint8
 
 const (
 	kindUnknown frameKind = iota
 	kindData
+	kindPause
 	kindOther
 )
 
-// isData says whether the frame carries an operation; a frame that passes by reference is looked at once.
-func (f *Frame) isData() bool {
+// what tells what a frame is to a port; a frame that passes by reference is looked at once.
+func (f *Frame) what() frameKind {
 	if f.kind == kindUnknown {
 		f.kind = kindOther
 		if isData(f.B) {
 			f.kind = kindData
+		} else if _, ok := wire.ParsePause(f.B); ok {
+			f.kind = kindPause
 		}
 	}
-	return f.kind == kindData
+	return f.kind
 }
+
+// Touch reads a byte of the frame, so that the processor fetches it while other work goes on.
+func (f *Frame) Touch() byte { return f.B[12] }
 
 // isData says whether a frame is a UET RUD, ROD or RUDI request over UDP, the packets that carry an operation.
 func isData(b []byte) bool {

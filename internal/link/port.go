@@ -373,9 +373,11 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 	}
 	p.C[RxFrames]++
 	p.C[RxBytes] += uint64(len(f.B))
-	if f.isData() {
+	switch f.what() {
+	case kindData:
 		p.C[RxData]++
-	} else if m, ok := wire.ParsePause(f.B); ok {
+	case kindPause:
+		m, _ := wire.ParsePause(f.B)
 		f.Release()
 		p.pause(now, &m)
 		return false
