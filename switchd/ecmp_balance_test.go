@@ -7,7 +7,6 @@ import (
 
 	"github.com/uetlab/uetlab/internal/engine"
 	"github.com/uetlab/uetlab/internal/vt"
-	"github.com/uetlab/uetlab/wire"
 )
 
 // load makes a port's backlog at least so many bytes: a first frame keeps the line busy.
@@ -190,21 +189,21 @@ func modes() map[string]ECMP {
 		"adaptive": {Balance: BalanceAdaptive, Bands: 8}, "random": {Balance: BalanceRandom}, "rr": {Balance: BalanceRR}}
 }
 
-// BenchmarkChoose measures hash and choice of one of 16 ports, with a new entropy value for each packet.
+// BenchmarkChoose measures hash and choice of one of 16 ports, with another entropy value for each packet.
 func BenchmarkChoose(b *testing.B) {
 	for name, e := range modes() {
-		for v, ip := range map[string][]byte{"v4": ipOf("10.0.0.1", "10.9.0.1", 0, 0), "v6": ipOf("fd00::1", "fd00:9::1", 0, 0)} {
+		for v, addrs := range map[string][2]string{"v4": {"10.0.0.1", "10.9.0.1"}, "v6": {"fd00::1", "fd00:9::1"}} {
 			b.Run(name+"/"+v, func(b *testing.B) {
 				_, s := fan(b, "leaf0", 16, e)
-				g, ev, l4 := s.groups[0], byte(0), wire.IPv4Len
-				if v == "v6" {
-					l4 = wire.IPv6Len
+				var ips [64][]byte
+				for i := range ips {
+					ips[i] = ipOf(addrs[0], addrs[1], 0, uint16(i))
 				}
+				g, i := s.groups[0], 0
 				b.ReportAllocs()
 				for b.Loop() {
-					ev++
-					ip[l4+1] = ev
-					s.choose(5, g, ip)
+					i++
+					s.choose(5, g, ips[i%64])
 				}
 			})
 		}

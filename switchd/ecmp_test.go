@@ -3,6 +3,7 @@ package switchd
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -297,5 +298,24 @@ func TestECMPSettingsAreChecked(t *testing.T) {
 	}
 	if s.ecmp.set.Hash != "" {
 		t.Error("refused settings are in force")
+	}
+}
+
+// flowOf reads what wire.Flow reads, of good packets and of any bytes.
+func TestFlowOfIsTheFlowKey(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 {
+		ip := ipOf("10.0.0.1", "10.9.0.1", []uint8{0, wire.ProtoNative}[r.IntN(2)], uint16(r.Uint32()))
+		if r.IntN(2) == 0 {
+			ip = ipOf("fd00::1", "fd00:9::1", []uint8{0, wire.ProtoNative}[r.IntN(2)], uint16(r.Uint32()))
+		}
+		for range r.IntN(4) {
+			ip[r.IntN(len(ip))] = byte(r.Uint32())
+		}
+		ip = ip[:r.IntN(len(ip)+1)]
+		k, _ := wire.Flow(ip)
+		if w := k.Words(); flowOf(ip) != (flowWords{w[0], w[1], w[2], w[3], w[4]}) {
+			t.Fatalf("%x: %x, want %x", ip, flowOf(ip), w)
+		}
 	}
 }
