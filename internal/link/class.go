@@ -29,7 +29,7 @@ func (f *Frame) what() frameKind {
 }
 
 // Touch reads a byte of the frame, so that the processor fetches it while other work goes on.
-func (f *Frame) Touch() byte { return f.B[12] }
+func (f *Frame) Touch() byte { return f.B[:13][12] }
 
 // isData says whether a frame is a UET RUD, ROD or RUDI request over UDP, the packets that carry an operation.
 func isData(b []byte) bool {
