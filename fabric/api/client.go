@@ -71,6 +71,13 @@ func (c *Client) ChangeLink(ctx context.Context, link string, ch LinkChange) (Li
 	return r, err
 }
 
+// Script schedules a list of changes, all or none.
+func (c *Client) Script(ctx context.Context, s FaultScript) (FaultScriptResult, error) {
+	var r FaultScriptResult
+	err := c.post(ctx, "/v1/faults", s, &r)
+	return r, err
+}
+
 // Clock gives the lab's virtual time.
 func (c *Client) Clock(ctx context.Context) (Clock, error) {
 	return get[Clock](ctx, c, "/v1/clock", nil)

@@ -67,11 +67,13 @@ func (d *Daemon) loadState() error {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("state file %s: %w", d.dir.State(), err)
 	}
-	if s.State != api.LabReady || len(s.Links) != len(d.links) {
+	if s.State != api.LabReady || len(s.Dark) != len(d.noCarrier) {
 		return api.Errorf(api.CodePrecondition, "adopt %s: its daemon died while the lab came up", d.opt.Lab).WithHint("uetlab down %s removes what is left", d.opt.Lab)
 	}
-	d.handles, d.created = s.Handles, s.Created
-	copy(d.links, s.Links)
+	if err := d.faults.Load(s.Faults); err != nil {
+		return fmt.Errorf("state file %s: %w", d.dir.State(), err)
+	}
+	d.handles, d.created, d.noCarrier = s.Handles, s.Created, s.Dark
 	return nil
 }
 

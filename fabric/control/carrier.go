@@ -6,6 +6,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/vt"
 )
 
 // The carrier of the veth pairs follows the links for people and plain hosts to see. What is sent and received follows
@@ -14,25 +15,24 @@ import (
 
 // cutCarriers takes the carrier from links that are down both ways. The lab rests; callers hold time.mu.
 func (d *Daemon) cutCarriers(ctx context.Context) {
-	for id := range d.links {
-		s := &d.links[id]
-		if !s.AB.Down || !s.BA.Down || s.NoCarrier || d.busy(id) {
+	for id, l := range d.faults.At(vt.Never - 1) {
+		if !l.AB.Down || !l.BA.Down || d.noCarrier[id] || d.busy(id, l.Since) {
 			continue
 		}
 		if err := d.carrier(ctx, id, false); err != nil {
 			d.log.Warn("carrier", "link", d.plan.Links[id].Name, "err", err)
 			continue
 		}
-		s.NoCarrier = true
+		d.noCarrier[id] = true
 	}
 }
 
-// busy says whether a link's change still lies ahead, or a frame is on it, or an end is dead.
-func (d *Daemon) busy(id int) bool {
+// busy says whether a link's last change, at time last, still lies ahead, or a frame is on it, or an end is dead.
+func (d *Daemon) busy(id int, last vt.Time) bool {
 	l := &d.plan.Links[id]
 	for _, e := range []topology.End{l.A, l.B} {
 		n := d.nodes[e.Node]
-		if n.isDead() || d.takesPart(n.id) && !d.real() && n.page.Horizon.Load() < int64(d.links[id].Since) {
+		if n.isDead() || d.takesPart(n.id) && !d.real() && n.page.Horizon.Load() < int64(last) {
 			return true
 		}
 	}
@@ -50,7 +50,7 @@ func (d *Daemon) restoreCarrier(ctx context.Context, id int) error {
 			return err
 		}
 	}
-	d.links[id].NoCarrier = false
+	d.noCarrier[id] = false
 	return nil
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/wiring"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/vt"
 )
@@ -50,10 +51,11 @@ type Daemon struct {
 
 	clk       *clock.ClockPage
 	nodes     []*node
-	links     []linkState // under time.mu
-	armed     []armed     // under time.mu
-	converged vt.Time     // under time.mu: when the last change of routes takes effect
-	seqs      []uint64    // under time.mu
+	faults    *faults.State // under time.mu
+	noCarrier []bool        // under time.mu: by link, whose veth pair has been taken down
+	armed     []armed       // under time.mu
+	converged vt.Time       // under time.mu: a run begins no earlier: the last change of routes, or of a run before, takes effect
+	seqs      []uint64      // under time.mu
 	time      clockwork
 	kick      chan struct{}
 	hasHosts  bool
@@ -93,7 +95,7 @@ func New(opt Options, dir *labdir.Dir, rt runtime.Runtime, log *slog.Logger) (*D
 		return nil, errors.New("the lab has no plan")
 	}
 	d := &Daemon{opt: opt, dir: dir, plan: plan, rt: rt, log: log, kick: make(chan struct{}, 1), nodeSock: -1,
-		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), links: make([]linkState, len(plan.Links))}
+		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), faults: faults.New(plan), noCarrier: make([]bool, len(plan.Links))}
 	d.state.Store(api.LabStarting)
 	d.time.wall = clock.NewWall()
 	feps := 0
@@ -330,7 +332,8 @@ type stateFile struct {
 	State   string           `json:"state"`
 	Created time.Time        `json:"createdAt"`
 	Handles []runtime.Handle `json:"nodes"`
-	Links   []linkState      `json:"links"` // what is wrong with them, in the order of the plan
+	Faults  faults.Saved     `json:"faults"`    // what is wrong with links, and will be
+	Dark    []bool           `json:"noCarrier"` // links whose veth pair has been taken down, in the order of the plan
 }
 
 // saveState writes the state file. Callers do not hold time.mu.
@@ -338,10 +341,10 @@ func (d *Daemon) saveState() error {
 	d.saving.Lock()
 	defer d.saving.Unlock()
 	d.time.mu.Lock()
-	links := slices.Clone(d.links)
+	saved, dark := d.faults.Save(), slices.Clone(d.noCarrier)
 	d.time.mu.Unlock()
 	d.mu.Lock()
-	s := stateFile{d.opt.Lab, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles), links}
+	s := stateFile{d.opt.Lab, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles), saved, dark}
 	d.mu.Unlock()
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/runtime"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -162,7 +163,16 @@ func TestStateFileRoundTrip(t *testing.T) {
 	l := newLab(t, "fat-tree-2x2", "auto")
 	l.dir = dir
 	l.handles = []runtime.Handle{{Node: "host0", ID: l.id("host0"), Pid: 4711, Ref: "abc"}}
-	l.links[2] = linkState{AB: link.Impair{Down: true, Loss: 0.25, Delay: 9, Rate: 0.5}, BA: link.Impair{Blackhole: true}}
+	loss := 0.25
+	for _, f := range []faults.Fault{{At: 5, Op: faults.Fail}, {At: 6, Op: faults.Change, Set: faults.Set{Loss: &loss}}} {
+		if f.Link, f.From = 2, l.plan.Links[2].A.Node; f.At == 6 {
+			l.faults.Settle(5)
+		}
+		if _, err := l.faults.Schedule(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.noCarrier[1] = true
 	load := func() (*lab, error) {
 		m := newLab(t, "fat-tree-2x2", "auto")
 		m.dir = dir
@@ -182,8 +192,8 @@ func TestStateFileRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := load()
-	if err != nil || !reflect.DeepEqual(m.links, l.links) || !reflect.DeepEqual(m.handles, l.handles) || !m.created.Equal(l.created) {
-		t.Errorf("%v:\n%+v %+v %v\n%+v %+v %v", err, m.links, m.handles, m.created, l.links, l.handles, l.created)
+	if err != nil || !reflect.DeepEqual(m.faults.Save(), l.faults.Save()) || !reflect.DeepEqual(m.noCarrier, l.noCarrier) || !reflect.DeepEqual(m.handles, l.handles) || !m.created.Equal(l.created) {
+		t.Errorf("%v:\n%+v %+v %v\n%+v %+v %v", err, m.faults.Save(), m.handles, m.created, l.faults.Save(), l.handles, l.created)
 	}
 	if st, err := os.Stat(dir.State()); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("state file: %v, %v", st.Mode(), err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -26,13 +27,16 @@ type lab struct {
 	pages []*clock.NodePage // the nodes' own mappings
 	clock *clock.ClockPage  // as nodes see it
 	fakes []*fake
+
+	refuse atomic.Bool // the last node says no to changes
 }
 
 // fake is the far end of a node's connection: it notes what it is sent and says yes.
 type fake struct {
-	conn *ctl.Conn
-	mu   sync.Mutex
-	got  []ctl.Message
+	conn   *ctl.Conn
+	refuse *atomic.Bool
+	mu     sync.Mutex
+	got    []ctl.Message
 }
 
 func (f *fake) take() []ctl.Message {
@@ -105,6 +109,9 @@ func (l *lab) connect() {
 	for i, n := range l.nodes {
 		near, far := pairOf(l.t)
 		f := &fake{conn: far}
+		if i == len(l.nodes)-1 {
+			f.refuse = &l.refuse
+		}
 		l.fakes = append(l.fakes, f)
 		served := make(chan struct{})
 		go func() { defer close(served); l.serveNode(near) }() // ends with the far end
@@ -141,7 +148,11 @@ func (f *fake) answer() {
 		f.mu.Lock()
 		f.got = append(f.got, m)
 		f.mu.Unlock()
-		if f.conn.Send(&ctl.Reply{ID: m.ID}) != nil {
+		r := ctl.Reply{ID: m.ID}
+		if m.Op == "change" && f.refuse != nil && f.refuse.Load() {
+			r.Error = "no"
+		}
+		if f.conn.Send(&r) != nil {
 			return
 		}
 	}

@@ -5,40 +5,16 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
 )
 
 func ptr[T any](v T) *T { return &v }
-
-func TestApply(t *testing.T) {
-	bad := link.Impair{Down: true, Blackhole: true, Loss: 0.5, Delay: 7, Rate: 0.5}
-	for name, c := range map[string]struct {
-		was  link.Impair
-		ch   api.LinkChange
-		want link.Impair
-	}{
-		"fail":           {link.Impair{Loss: 0.1}, api.LinkChange{Op: api.LinkOpFail}, link.Impair{Loss: 0.1, Down: true}},
-		"restore":        {bad, api.LinkChange{Op: api.LinkOpRestore}, link.Impair{}},
-		"blackhole":      {link.Impair{}, api.LinkChange{Op: api.LinkOpBlackhole}, link.Impair{Blackhole: true}},
-		"set nothing":    {bad, api.LinkChange{Op: api.LinkOpSet}, bad},
-		"set loss":       {link.Impair{Delay: 7}, api.LinkChange{Op: api.LinkOpSet, Set: api.LinkSet{Loss: ptr(0.2)}}, link.Impair{Delay: 7, Loss: 0.2}},
-		"set loss 0":     {bad, api.LinkChange{Op: api.LinkOpSet, Set: api.LinkSet{Loss: ptr(0.0)}}, link.Impair{Down: true, Blackhole: true, Delay: 7, Rate: 0.5}},
-		"set delay":      {link.Impair{}, api.LinkChange{Op: api.LinkOpSet, Set: api.LinkSet{DelayNs: ptr(int64(2000))}}, link.Impair{Delay: 2 * time.Microsecond}},
-		"set rate":       {link.Impair{}, api.LinkChange{Op: api.LinkOpSet, Set: api.LinkSet{Rate: ptr(0.25)}}, link.Impair{Rate: 0.25}},
-		"set rate full":  {bad, api.LinkChange{Op: api.LinkOpSet, Set: api.LinkSet{Rate: ptr(1.0)}}, link.Impair{Down: true, Blackhole: true, Loss: 0.5, Delay: 7}},
-		"set up":         {bad, api.LinkChange{Op: api.LinkOpSet, Set: api.LinkSet{Down: ptr(false), Blackhole: ptr(false)}}, link.Impair{Loss: 0.5, Delay: 7, Rate: 0.5}},
-		"restore is all": {bad, api.LinkChange{Op: api.LinkOpRestore, Set: api.LinkSet{Loss: ptr(0.3)}}, link.Impair{}},
-	} {
-		if got := apply(c.was, &c.ch); got != c.want {
-			t.Errorf("%s: %+v becomes %+v, want %+v", name, c.was, got, c.want)
-		}
-	}
-}
 
 func TestChangesThatAreRefused(t *testing.T) {
 	l := newLab(t, "fat-tree-2x2", "auto")
@@ -73,8 +49,8 @@ func TestChangesThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	for i, s := range l.links {
-		if s != (linkState{}) {
+	for i, s := range l.faults.At(vt.Never - 1) {
+		if s != (faults.Link{}) {
 			t.Errorf("link %d: %+v", i, s)
 		}
 	}
@@ -118,7 +94,7 @@ func TestChangeIsOneMomentAtBothEnds(t *testing.T) {
 		t.Errorf("%+v; nodes are at %v", r, hi)
 	}
 	id, _, _ := l.plan.FindLink("leaf0-spine1")
-	if s := l.links[id]; !s.AB.Down || !s.BA.Down || !s.down() {
+	if s := l.faults.Final(id); !s.AB.Down || !s.BA.Down || !s.Down() {
 		t.Errorf("link state %+v", s)
 	}
 	for _, name := range []string{"leaf0", "spine1", "spine0", "leaf1", "host0"} {
@@ -199,14 +175,14 @@ func TestArmedChangesWaitForTheRun(t *testing.T) {
 	if err != nil || r.When != api.WhenNextRun || r.RelNs != 30_000 || r.AtNs != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if l.links[0].down() || len(l.changes(l.nodes[0].name)) != 0 {
+	if !l.healthy(0) || len(l.changes(l.nodes[0].name)) != 0 {
 		t.Error("it took place already")
 	}
 	if err := l.fireArmed(ctx, 5_000_000); err != nil {
 		t.Fatal(err)
 	}
 	got := l.changes(l.nodes[0].name)
-	if len(got) != 2 || got[0].At != 5_030_000 || got[1].At != 5_030_000 || !l.links[0].down() || len(l.armed) != 0 {
+	if len(got) != 2 || got[0].At != 5_030_000 || got[1].At != 5_030_000 || l.healthy(0) || len(l.armed) != 0 {
 		t.Errorf("%+v", got)
 	}
 	if err := l.fireArmed(ctx, 9_000_000); err != nil || len(l.changes(l.nodes[0].name)) != 0 {
@@ -226,19 +202,111 @@ func TestArmedChangesWaitForTheRun(t *testing.T) {
 func TestLinkStates(t *testing.T) {
 	l := newLab(t, "pair", "auto")
 	for _, c := range []struct {
-		s    linkState
+		s    faults.Link
 		want string
 	}{
-		{linkState{}, api.LinkUp},
-		{linkState{AB: link.Impair{Down: true}}, api.LinkDown},
-		{linkState{BA: link.Impair{Down: true, Loss: 1}}, api.LinkDown},
-		{linkState{BA: link.Impair{Rate: 0.5}}, api.LinkImpaired},
+		{faults.Link{}, api.LinkUp},
+		{faults.Link{AB: link.Impair{Down: true}}, api.LinkDown},
+		{faults.Link{BA: link.Impair{Down: true, Loss: 1}}, api.LinkDown},
+		{faults.Link{BA: link.Impair{Rate: 0.5}}, api.LinkImpaired},
 	} {
-		l.links[0] = c.s
+		if err := l.faults.Load(faults.Saved{Links: []faults.Link{c.s}}); err != nil {
+			t.Fatal(err)
+		}
 		got := l.linkStatus()[0]
-		want := api.Direction{Impair: impair(c.s.BA), Counters: l.portCounters(1, 0)}
+		want := api.Direction{Impair: api.ImpairOf(c.s.BA), Counters: l.portCounters(1, 0)}
 		if got.State != c.want || !reflect.DeepEqual(got.BA, want) {
 			t.Errorf("%+v: %+v", c.s, got)
 		}
+	}
+}
+
+func (l *lab) healthy(id int) bool {
+	s := l.faults.Final(id)
+	return s.Healthy()
+}
+
+// TestScriptIsAllOrNothing sends scripts of which a step is wrong, or which a node refuses: no link changes.
+func TestScriptIsAllOrNothing(t *testing.T) {
+	l := newLab(t, "fat-tree-2x2", "auto")
+	l.connect()
+	l.obey(1000)
+	ctx := context.Background()
+	flap := api.FaultStep{Link: "leaf0-spine0", Op: api.LinkOpFlap, Flap: api.LinkFlap{DownNs: 20_000, PeriodNs: 100_000, Count: 3}}
+	for name, bad := range map[string]api.FaultStep{
+		"no link": {Link: "leaf0-spine7", Op: api.LinkOpFail}, "early": {AtNs: -1, Link: "leaf0-spine1", Op: api.LinkOpFail},
+		"too late": {AtNs: int64(farthest) + 1, Link: "leaf0-spine1", Op: api.LinkOpFail}, "no flap": {Link: "leaf0-spine1", Op: api.LinkOpFlap},
+	} {
+		if _, err := l.script(ctx, api.FaultScript{Steps: []api.FaultStep{flap, bad}}); err == nil || !strings.Contains(err.Error(), "step 2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := l.script(ctx, api.FaultScript{}); err == nil {
+		t.Error("no steps")
+	}
+	id := l.plan.Nodes[len(l.nodes)-1].Ports[0].Link
+	l.refuse.Store(true)
+	_, err := l.arrange(ctx, "", []faults.Fault{{Link: id, From: faults.Both, Op: faults.Fail}})
+	l.refuse.Store(false)
+	if err == nil || !l.healthy(id) {
+		t.Fatalf("a node refuses, and the link is %+v: %v", l.faults.Final(id), err)
+	}
+	for _, e := range []topology.End{l.plan.Links[id].A, l.plan.Links[id].B} { // both ends are as they were
+		list := l.changes(l.nodes[e.Node].name)
+		var tx, rx *ctl.Change
+		for i, c := range list {
+			if c.Impair != nil {
+				tx = &list[i]
+			}
+			if c.RxDown != nil {
+				rx = &list[i]
+			}
+		}
+		if tx == nil || rx == nil || tx.Impair.Down || *rx.RxDown {
+			t.Errorf("%s was told %+v", l.nodes[e.Node].name, list)
+		}
+	}
+}
+
+// TestFlapAtRestIsOver flaps a link of a lab at rest: when the answer comes it is up again, and every switch was told its
+// routes for each time that it went down or up.
+func TestFlapAtRestIsOver(t *testing.T) {
+	l := newLab(t, "fat-tree-2x2", "auto")
+	l.connect()
+	l.obey(1000)
+	r, err := l.planChange(context.Background(), "leaf0-spine0", api.LinkChange{Op: api.LinkOpFlap, Flap: api.LinkFlap{DownNs: 2_000, PeriodNs: 10_000, Count: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lo, _ := l.horizons(); lo < vt.Time(r.AtNs+22_000) || r.RoutesAtNs != r.AtNs+22_000+int64(l.plan.Convergence) {
+		t.Errorf("%+v, and a node is at %v", r, lo)
+	}
+	routes := 0
+	for _, c := range l.changes("leaf1") {
+		if c.Routes != nil {
+			routes++
+		}
+	}
+	id, _, _ := l.plan.FindLink("leaf0-spine0")
+	if routes != 6 || !l.healthy(id) {
+		t.Errorf("leaf1 was told %d times of routes; the link is %+v", routes, l.faults.Final(id))
+	}
+}
+
+// TestLongListsAreCut sends more than one message holds.
+func TestLongListsAreCut(t *testing.T) {
+	l := newLab(t, "pair", "auto")
+	l.connect()
+	l.obey(1000)
+	if _, err := l.planChange(context.Background(), l.plan.Links[0].Name, api.LinkChange{Op: api.LinkOpFlap, Flap: api.LinkFlap{DownNs: 10, PeriodNs: 100, Count: faults.MaxFlaps}}); err != nil {
+		t.Fatal(err)
+	}
+	messages, changes := 0, 0
+	for _, m := range l.fakes[0].take() {
+		messages++
+		changes += len(m.Changes)
+	}
+	if messages < 2 || changes != 4*faults.MaxFlaps {
+		t.Errorf("%d changes in %d messages", changes, messages)
 	}
 }

@@ -80,9 +80,9 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		d.rest(c)
 	}
 	down := map[int]bool{}
-	for i := range d.links {
+	for i, f := range d.faults.At(held) {
 		l := &d.plan.Links[i]
-		down[i] = d.links[i].down() && l.A.Node != n.id && l.B.Node != n.id
+		down[i] = f.Down() && l.A.Node != n.id && l.B.Node != n.id
 	}
 	cfg := d.config(n.id, d.plan.Routes(down)[n.id])
 	cfg.Start = held
@@ -132,7 +132,7 @@ func (d *Daemon) wireAnew(ctx context.Context, n *node) error {
 		if err := errors.Join(up(p, q.PeerIdx), up(n, i)); err != nil {
 			return err
 		}
-		d.links[q.Link].NoCarrier = false
+		d.noCarrier[q.Link] = false
 	}
 	return nil
 }

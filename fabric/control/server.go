@@ -43,6 +43,13 @@ func (d *Daemon) handler() http.Handler {
 		}
 		return d.changeLink(r.Context(), r.PathValue("name"), ch)
 	}))
+	m.HandleFunc("POST /v1/faults", answer1(func(r *http.Request) (any, error) {
+		var s api.FaultScript
+		if err := body(r, &s); err != nil {
+			return nil, err
+		}
+		return d.script(r.Context(), s)
+	}))
 	m.HandleFunc("POST /v1/clock", answer1(func(r *http.Request) (any, error) {
 		var op api.ClockOp
 		if err := body(r, &op); err != nil {

@@ -90,17 +90,9 @@ func (d *Daemon) nodeStatus() []api.NodeStatus {
 	return out
 }
 
-func impair(i link.Impair) api.Impair {
-	r := i.Rate
-	if r == 0 {
-		r = 1
-	}
-	return api.Impair{Down: i.Down, Blackhole: i.Blackhole, Loss: i.Loss, DelayNs: int64(i.Delay), Rate: r}
-}
-
 func (d *Daemon) linkStatus() []api.LinkStatus {
 	d.time.mu.Lock()
-	states := append([]linkState(nil), d.links...)
+	states := d.faults.At(d.virtualNow(&d.time))
 	d.time.mu.Unlock()
 	out := make([]api.LinkStatus, 0, len(d.plan.Links))
 	for i := range d.plan.Links {
@@ -109,12 +101,12 @@ func (d *Daemon) linkStatus() []api.LinkStatus {
 			return api.End{Node: d.nodes[e.Node].name, Port: d.plan.Nodes[e.Node].Ports[e.Port].Name}
 		}
 		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp,
-			AB: api.Direction{Impair: impair(states[i].AB), Counters: d.portCounters(l.A.Node, l.A.Port)},
-			BA: api.Direction{Impair: impair(states[i].BA), Counters: d.portCounters(l.B.Node, l.B.Port)}}
+			AB: api.Direction{Impair: api.ImpairOf(states[i].AB), Counters: d.portCounters(l.A.Node, l.A.Port)},
+			BA: api.Direction{Impair: api.ImpairOf(states[i].BA), Counters: d.portCounters(l.B.Node, l.B.Port)}}
 		switch {
-		case states[i].down():
+		case states[i].Down():
 			s.State = api.LinkDown
-		case !states[i].healthy():
+		case !states[i].Healthy():
 			s.State = api.LinkImpaired
 		}
 		out = append(out, s)

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"time"
+
+	"github.com/uetlab/uetlab/internal/faults"
+	"github.com/uetlab/uetlab/internal/link"
+)
+
+// States of a link.
+const (
+	LinkUp       = "up"
+	LinkDown     = "down"
+	LinkImpaired = "impaired" // up, with an impairment in at least one direction
+)
+
+// End is one end of a link.
+type End struct {
+	Node string `json:"node"`
+	Port string `json:"port"` // eth1, eth2, …
+}
+
+// Impair is what is wrong with one direction of a link.
+type Impair struct {
+	Down        bool       `json:"down"`
+	Blackhole   bool       `json:"blackhole"`      // carrier up, nothing arrives
+	Loss        float64    `json:"loss"`           // probability per frame, 0 to 1
+	Burst       link.Burst `json:"burst,omitzero"` // loss in bursts
+	BER         float64    `json:"ber"`            // probability per bit, 0 to 1
+	Duplicate   float64    `json:"duplicate"`      // probability per frame, 0 to 1
+	Reorder     float64    `json:"reorder"`        // probability per frame, 0 to 1
+	ReorderByNs int64      `json:"reorderByNs"`    // how long such a frame is held back
+	DelayNs     int64      `json:"delayNs"`        // in addition to the link's own
+	JitterNs    int64      `json:"jitterNs"`       // scale of a random delay in addition
+	Dist        link.Dist  `json:"dist,omitempty"` // its distribution
+	Rate        float64    `json:"rate"`           // fraction of the link's rate, above 0 up to 1; 1 is unimpaired
+}
+
+// ImpairOf describes a direction's impairments.
+func ImpairOf(i link.Impair) Impair {
+	r := i.Rate
+	if r == 0 {
+		r = 1
+	}
+	return Impair{Down: i.Down, Blackhole: i.Blackhole, Loss: i.Loss, Burst: i.Burst, BER: i.BER, Duplicate: i.Duplicate,
+		Reorder: i.Reorder, ReorderByNs: int64(i.ReorderBy), DelayNs: int64(i.Delay), JitterNs: int64(i.Jitter), Dist: i.Dist, Rate: r}
+}
+
+// Text writes what is wrong in the words of `uetlab link set`, empty for a healthy direction.
+func (i Impair) Text() string {
+	return faults.Text(&link.Impair{Down: i.Down, Blackhole: i.Blackhole, Loss: i.Loss, Burst: i.Burst, BER: i.BER, Duplicate: i.Duplicate,
+		Reorder: i.Reorder, ReorderBy: time.Duration(i.ReorderByNs), Delay: time.Duration(i.DelayNs), Jitter: time.Duration(i.JitterNs), Dist: i.Dist, Rate: i.Rate})
+}
+
+// Direction is one direction of a link: what is wrong with it and the counters of its sending port.
+type Direction struct {
+	Impair   Impair            `json:"impair"`
+	Counters map[string]uint64 `json:"counters,omitempty"`
+}
+
+// LinkStatus is a link as it is now.
+type LinkStatus struct {
+	Name    string    `json:"name"`
+	A       End       `json:"a"`
+	B       End       `json:"b"`
+	RateBps int64     `json:"rateBps"`
+	DelayNs int64     `json:"delayNs"` // propagation
+	State   string    `json:"state"`
+	AB      Direction `json:"ab"` // from A to B
+	BA      Direction `json:"ba"`
+}
+
+// Operations of a LinkChange.
+const (
+	LinkOpFail      = faults.Fail
+	LinkOpRestore   = faults.Restore // up again and free of every impairment
+	LinkOpSet       = faults.Change
+	LinkOpBlackhole = faults.Blackhole
+	LinkOpFlap      = faults.Flap // down and up by turns
+)
+
+// LinkSet holds the impairments to change; what is nil stays as it is.
+type LinkSet = faults.Set
+
+// LinkFlap is when a flapping link is down.
+type LinkFlap = faults.Times
+
+// LinkChange asks for a change of a link at one virtual time.
+type LinkChange struct {
+	Op   string   `json:"op"`
+	From string   `json:"from,omitempty"` // node: only the direction that it sends in; empty = both
+	Set  LinkSet  `json:"set,omitzero"`   // for LinkOpSet
+	Flap LinkFlap `json:"flap,omitzero"`  // for LinkOpFlap
+	// At is the virtual time: empty = as soon as every node can know of it; "+50us" = after the start of the run that runs,
+	// else of the next one; "1.5ms" = since the lab came up.
+	At string `json:"at,omitempty"`
+}
+
+// Values of LinkChangeResult.When.
+const (
+	WhenNow     = "now"      // takes effect at AtNs
+	WhenThisRun = "this run" // at RelNs after the start of the run that runs
+	WhenNextRun = "next run" // at RelNs after the start of the next run; AtNs is not known yet
+)
+
+// LinkChangeResult says when a change takes effect.
+type LinkChangeResult struct {
+	Link       string `json:"link"`
+	When       string `json:"when"`
+	AtNs       int64  `json:"atNs"`       // virtual, since the lab came up; 0 for WhenNextRun
+	RelNs      int64  `json:"relNs"`      // virtual, since the start of the run
+	RoutesAtNs int64  `json:"routesAtNs"` // virtual, when the rest of the fabric routes accordingly; -1 = never, 0 = no change of routes
+}
+
+// FaultScript asks for changes at times relative to one moment, all of them or none.
+type FaultScript struct {
+	At    string      `json:"at,omitempty"` // the moment from which steps count, as LinkChange.At
+	Steps []FaultStep `json:"steps"`
+}
+
+// FaultStep is one change of a script.
+type FaultStep struct {
+	AtNs int64    `json:"atNs"` // after the script's moment
+	Link string   `json:"link"`
+	Op   string   `json:"op"`
+	From string   `json:"from,omitempty"`
+	Set  LinkSet  `json:"set,omitzero"`
+	Flap LinkFlap `json:"flap,omitzero"`
+}
+
+// FaultScriptResult says when a script begins and ends. Times are virtual, and 0 for WhenNextRun but for RelNs.
+type FaultScriptResult struct {
+	When       string `json:"when"`       // as LinkChangeResult.When
+	AtNs       int64  `json:"atNs"`       // the moment from which steps count, since the lab came up
+	RelNs      int64  `json:"relNs"`      // the same since the start of the run
+	Changes    int    `json:"changes"`    // flaps counted as the changes that they are
+	LastNs     int64  `json:"lastNs"`     // the last change
+	RoutesAtNs int64  `json:"routesAtNs"` // the last change of routes; -1 = never, 0 = no change of routes
+}
