@@ -35,7 +35,7 @@ func (s *Spec) sends(f *matrix.Flow) bool { return !s.write() || f.RecvDone != 0
 func (s *Spec) matrix(sc *schedule, me int) {
 	m := s.Matrix
 	p := &matrixPart{schedule: sc, spec: s, me: me, sent: map[int]int{}, got: map[int]int{}, notice: len(m.Flows)}
-	p.flows()
+	p.connections()
 	for i, role := range m.Roles() {
 		if m.Triggers[i].Kind == matrix.MultiShot {
 			p.stepper(&role)
@@ -45,9 +45,9 @@ func (s *Spec) matrix(sc *schedule, me int) {
 	}
 }
 
-// flows lays the rank's connections. Every one has memory of its own, at both ends, where somebody looks at the data; else
+// connections lays the rank's connections. Every one has memory of its own, at both ends, where somebody looks at the data; else
 // all of a rank share it.
-func (p *matrixPart) flows() {
+func (p *matrixPart) connections() {
 	m := p.spec.Matrix
 	p.bufs = make([]int64, numBufs)
 	used := make([][numBufs]int64, m.Nodes) // of each rank's buffers
@@ -100,6 +100,15 @@ func (p *matrixPart) flow(i int, f *matrix.Flow, out region, there int64) int {
 		p.fill = append(p.fill, block{region: out, from: i})
 	}
 	return k
+}
+
+// flows counts the connections that begin at the rank.
+func (s *schedule) flows() int {
+	n := 0
+	for _, o := range s.ops {
+		n += int(min(o.flow, 1))
+	}
+	return n
 }
 
 // activation is a moment that activates a trigger: op, if it is here, is done at rank.
@@ -219,38 +228,31 @@ func (p *matrixPart) guard(g gate, acts []activation, home int) {
 // perFlow joins what the ranks say of flows with what the matrix says, in its order, and lists the completion times.
 // It takes the spans out of per.
 func perFlow(m *matrix.Matrix, per []RankResult, plan *topology.Plan) (flows []FlowResult, times []int64) {
-	order := map[FlowSpan]int{}
+	var spans []FlowSpan
 	for i := range per {
-		for _, s := range per[i].Flows {
-			if s.Flow < 0 || s.Flow >= len(m.Flows) {
-				continue // no rank says so
-			}
-			f := &m.Flows[s.Flow]
-			r := FlowResult{ID: f.ID, Msg: f.Msg, Iteration: s.Iteration, Src: f.Src, Dst: f.Dst, SizeBytes: f.Size,
-				StartNs: s.StartNs, EndNs: s.EndNs, FCTNs: s.EndNs - s.StartNs}
-			if plan != nil {
-				r.Packets = split(f.Size, plan.PayloadMTU).packets
-			}
-			flows = append(flows, r)
-			order[FlowSpan{Iteration: s.Iteration, StartNs: int64(f.ID), EndNs: int64(f.Msg)}] = s.Flow
-		}
+		spans = append(spans, per[i].Flows...)
 		per[i].Flows = nil
 	}
-	at := func(f *FlowResult) int {
-		return order[FlowSpan{Iteration: f.Iteration, StartNs: int64(f.ID), EndNs: int64(f.Msg)}]
-	}
-	slices.SortFunc(flows, func(a, b FlowResult) int {
-		return cmp.Or(cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(at(&a), at(&b)))
+	slices.SortStableFunc(spans, func(a, b FlowSpan) int {
+		return cmp.Or(cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.Flow, b.Flow))
 	})
-	for i := range flows {
-		times = append(times, flows[i].FCTNs)
+	for _, s := range spans {
+		if s.Flow < 0 || s.Flow >= len(m.Flows) {
+			continue // no rank says so
+		}
+		f := &m.Flows[s.Flow]
+		r := FlowResult{ID: f.ID, Msg: f.Msg, Iteration: s.Iteration, Src: f.Src, Dst: f.Dst, SizeBytes: f.Size,
+			StartNs: s.StartNs, EndNs: s.EndNs, FCTNs: s.EndNs - s.StartNs}
+		if plan != nil {
+			r.Packets = split(f.Size, plan.PayloadMTU).packets
+		}
+		flows, times = append(flows, r), append(times, r.FCTNs)
 	}
 	return flows, times
 }
 
-// WriteFinishLines prints a line for each flow of a matrix, in the order in which they finish, with the fields of the
-// lines that htsim prints: names are SRC_DST, times are microseconds since the start of the run.
-// docs/workloads.md has the shape.
+// WriteFinishLines prints a line for each flow of a matrix, in the order in which they finish, as htsim's programs do:
+// "Flow NAME flowId ID NODE finished at T …", T in microseconds since the start of the run. docs/workloads.md has all of it.
 func WriteFinishLines(w io.Writer, r *Result) error {
 	flows := slices.Clone(r.PerFlow)
 	slices.SortStableFunc(flows, func(a, b FlowResult) int { return cmp.Compare(a.EndNs, b.EndNs) })

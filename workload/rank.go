@@ -59,7 +59,7 @@ type Rank struct {
 	waits  [][]int32 // per op, those that wait for it
 	state  []opState // of the ops of the iteration
 	hits   []int32   // of its gates
-	began  []int64   // matrix: when its ops were posted, ns since t0
+	began  []int64   // when its ops were posted, ns since t0; nil where no flows of a matrix begin
 
 	t0       vt.Time
 	iter     int     // the iteration that runs, or comes next
@@ -117,32 +117,38 @@ func NewRank(spec Spec, rank int, ep Endpoint, done func(RankResult)) (*Rank, er
 	if r.at == nil && slices.ContainsFunc(r.sched.ops, func(o op) bool { return o.start > 0 }) {
 		return nil, fmt.Errorf("rank %d: a matrix with start times needs an end point that can be woken", rank)
 	}
-	take := func(n int64) []byte { return make([]byte, n) }
-	if z, ok := ep.(Zeros); ok && !spec.Check {
-		take = z.Zeros
-	}
-	for _, n := range r.sched.bufs {
-		r.mem = append(r.mem, take(n))
-	}
-	if spec.write() {
-		last := r.mem[len(r.mem)-1]
-		r.target = [2][]byte{last, last}
-		if spec.Iters > 1 {
-			r.target[1] = take(int64(len(last)))
-		}
-	}
+	r.allocate(ep)
 	r.waits = r.sched.waits()
 	for _, o := range r.sched.ops {
 		r.total += o.at.n * int64(spec.Iters)
 	}
 	r.state, r.hits = make([]opState, len(r.sched.ops)), make([]int32, len(r.sched.gates))
-	if spec.Workload == Matrix {
-		r.began = make([]int64, len(r.sched.ops))
-	}
 	r.early = make([]int32, 0, len(r.sched.ops))
 	r.bar.init(spec.Ranks, r.wake != nil)
 	r.res = RankResult{Rank: rank, Iterations: make([]Span, 0, spec.Iters)}
+	if n := r.sched.flows(); n > 0 {
+		r.began = make([]int64, len(r.sched.ops))
+		r.res.Flows = make([]FlowSpan, 0, n*spec.Iters)
+	}
 	return r, nil
+}
+
+// allocate takes the rank's memory.
+func (r *Rank) allocate(ep Endpoint) {
+	take := func(n int64) []byte { return make([]byte, n) }
+	if z, ok := ep.(Zeros); ok && !r.spec.Check {
+		take = z.Zeros
+	}
+	for _, n := range r.sched.bufs {
+		r.mem = append(r.mem, take(n))
+	}
+	if r.spec.write() {
+		last := r.mem[len(r.mem)-1]
+		r.target = [2][]byte{last, last}
+		if r.spec.Iters > 1 {
+			r.target[1] = take(int64(len(last)))
+		}
+	}
 }
 
 // Start begins the run at t0 = now; every rank starts at the same instant.
