@@ -13,6 +13,7 @@ type ingress struct {
 	bytes  int64
 	peak   int64
 	pauses uint64  // times that the sender was stopped
+	lost   uint64  // frames beyond the headroom
 	paused bool    // it is stopped
 	armed  bool    // a timer is under way
 	again  vt.Time // when the pause is to be repeated

@@ -37,10 +37,13 @@ func (s *Switch) isRetx(dscp uint8) bool    { return s.trim.on && dscp == s.set.
 // refuse handles a frame for which queue q of port o has no room: its packet, or by a toss that of the queue's last frame
 // in its stead, is trimmed or dropped (uet-link-switch 5.2).
 func (s *Switch) refuse(now vt.Time, o *link.Port, q int, dscp uint8, f *link.Frame) {
-	if s.set.Trim.Coin && s.mayTrim(q, dscp, f) && s.swap(o, q, dscp, f) {
+	if s.set.Trim.Coin && s.mayTrim(q, dscp, f) && s.swap(now, o, q, dscp, f) {
 		dscp = s.dscpOf(f.B)
 	}
 	s.dropped(o, q, f)
+	if s.set.Queues[q].Lossless {
+		s.buf.in[f.In][q].lost++
+	}
 	if !s.mayTrim(q, dscp, f) {
 		o.Drop(link.DropQueue, f)
 		return
@@ -65,7 +68,7 @@ func (s *Switch) refuse(now vt.Time, o *link.Port, q int, dscp uint8, f *link.Fr
 
 // swap tosses whether the last frame of the queue gives its place to f; f is then that frame. It must be one that may be
 // trimmed, and leave room enough.
-func (s *Switch) swap(o *link.Port, q int, dscp uint8, f *link.Frame) bool {
+func (s *Switch) swap(now vt.Time, o *link.Port, q int, dscp uint8, f *link.Frame) bool {
 	t := o.Tail(q)
 	if t == nil || !s.mayTrim(q, s.dscpOf(t.B), t) {
 		return false
@@ -81,6 +84,7 @@ func (s *Switch) swap(o *link.Port, q int, dscp uint8, f *link.Frame) bool {
 		return false
 	}
 	s.enter(q, rest, f)
+	f.Queued = now
 	o.SwapTail(q, f)
 	return true
 }
