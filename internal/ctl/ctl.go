@@ -31,6 +31,7 @@ type Hello struct {
 type PortPeer struct {
 	MAC [6]byte `json:"mac"`
 	Lab bool    `json:"lab"` // a lab node that speaks the trailer
+	End bool    `json:"end"` // not a switch: what is trimmed on the way to it is on its last hop
 }
 
 // Config tells a node what it is.
@@ -39,6 +40,7 @@ type Config struct {
 	Peers      []PortPeer    `json:"peers"`
 	LabSeed    uint64        `json:"labSeed"`
 	PayloadMTU int           `json:"payloadMtu"`
+	DSCP       topology.DSCP `json:"dscp"`
 	Start      vt.Time       `json:"start,omitempty"`   // virtual time at which the node joins
 	Real       bool          `json:"real"`              // --time real
 	Gateway    *Neighbour    `json:"gateway,omitempty"` // host nodes: the switch that they hang on

@@ -88,10 +88,10 @@ func (n *Node) makeSwitch(cfg *ctl.Config) error {
 	p := &cfg.Node
 	sc := switchd.Config{Addr4: p.Addr4, Addr6: p.Addr6, Seed: p.Seed}
 	if p.Switch != nil {
-		sc.Hash = p.Switch.ECMP.Hash
+		sc.Settings = *p.Switch
 	}
 	for i, q := range p.Ports {
-		sc.Ports = append(sc.Ports, switchd.Port{MAC: q.MAC, Peer: cfg.Peers[i].MAC})
+		sc.Ports = append(sc.Ports, switchd.Port{MAC: q.MAC, Peer: cfg.Peers[i].MAC, Host: cfg.Peers[i].End})
 	}
 	var err error
 	if n.Switch, err = switchd.New(n.Node, sc); err != nil {
@@ -112,7 +112,9 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		return fmt.Errorf("node %s: an end point has one port, not %d", p.Name, len(p.Ports))
 	}
 	fc := fep.Config{MAC: p.Ports[0].MAC, NextHop: cfg.Peers[0].MAC, Addr4: p.Addr4, Addr6: p.Addr6,
-		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window, ByRef: n.mem.Pool != nil}
+		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window, ByRef: n.mem.Pool != nil,
+		DSCPData: cfg.DSCP.Data, DSCPRetx: cfg.DSCP.Retx, DSCPControl: cfg.DSCP.Control,
+		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop}
 	if p.FEP != nil {
 		fc.LB = p.FEP.LB
 	}
@@ -155,7 +157,17 @@ func (n *Node) Change(c ctl.Change) error {
 	if err != nil {
 		return fmt.Errorf("change at %v: %w", c.At, err)
 	}
+	if isSwitch {
+		if err := c.Switch.Validate(len(n.Ports)); err != nil {
+			return fmt.Errorf("change at %v: %w", c.At, err)
+		}
+	}
 	n.Node.Change(c.At, func(now vt.Time) {
+		if isSwitch {
+			if err := n.Switch.Configure(now, *c.Switch); err != nil {
+				panic(err) // Validate has seen them
+			}
+		}
 		if isRoutes {
 			n.Switch.SetRoutes(routes)
 		}
@@ -258,7 +270,8 @@ func Peers(plan *topology.Plan, id int) []ctl.PortPeer {
 	var peers []ctl.PortPeer
 	lab := func(i int) bool { return plan.Nodes[i].Kind != topology.KindHost }
 	for _, q := range plan.Nodes[id].Ports {
-		peers = append(peers, ctl.PortPeer{MAC: plan.Nodes[q.Peer].Ports[q.PeerIdx].MAC, Lab: lab(id) && lab(q.Peer)})
+		peers = append(peers, ctl.PortPeer{MAC: plan.Nodes[q.Peer].Ports[q.PeerIdx].MAC, Lab: lab(id) && lab(q.Peer),
+			End: plan.Nodes[q.Peer].Kind != topology.KindSwitch})
 	}
 	return peers
 }
@@ -283,7 +296,7 @@ func Groups(routes []topology.Route) []ctl.RouteGroup {
 // Config describes node id of a plan to itself.
 func Config(plan *topology.Plan, id int, seed uint64, routes []topology.Route) *ctl.Config {
 	p := &plan.Nodes[id]
-	c := &ctl.Config{Node: *p, Peers: Peers(plan, id), LabSeed: seed, PayloadMTU: plan.PayloadMTU, Window: plan.BDP, Routes: Groups(routes)}
+	c := &ctl.Config{Node: *p, Peers: Peers(plan, id), LabSeed: seed, PayloadMTU: plan.PayloadMTU, DSCP: plan.DSCP, Window: plan.BDP, Routes: Groups(routes)}
 	if p.FEP != nil && p.FEP.Window > 0 {
 		c.Window = p.FEP.Window
 	}
