@@ -122,6 +122,16 @@ func (p *Reader) Next() (*Packet, error) {
 	return pk, nil
 }
 
+// Interfaces are the names of the interfaces that the section has described so far, "" for one without: those that have no
+// packet too.
+func (p *Reader) Interfaces() []string {
+	var names []string
+	for i := range p.ifaces {
+		names = append(names, p.ifaces[i].name)
+	}
+	return names
+}
+
 // read gives the next n bytes, valid until it is called again. Memory grows with what has come, not with n. at is where
 // the record began.
 func (p *Reader) read(at int64, n int, what string) ([]byte, error) {
