@@ -118,7 +118,9 @@ func (d *draft) planSizes(p *Plan) {
 		node := &p.Nodes[i]
 		queue := p.BDP * autoBuffer
 		if n.kind == KindSwitch {
-			node.Switch = d.planSwitch(p, n)
+			settled := d.settle(p, n)
+			d.checkSwitch(n, settled)
+			node.Switch = &settled.s
 			queue = node.Switch.Queues[queueData].Limit
 		}
 		for j := range node.Ports {

@@ -210,3 +210,33 @@ func FuzzParseHTSim(f *testing.F) {
 		}
 	})
 }
+
+func TestHTSimLink(t *testing.T) {
+	_, tree := htsimPlan(t, "ft128.topo")
+	_, toy := htsimPlan(t, "toy.topo")
+	s, err := ParseHTSim("x.topo", []byte(htsimThree))
+	if err != nil {
+		t.Fatal(err)
+	}
+	uneven, err := BuildPlan(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		plan     *Plan
+		tier     string
+		sw, link int
+		want     string // name of the link, or a part of the error
+	}{
+		{tree, "AGG", 0, 0, "agg0-core0"}, {tree, "AGG", 6, 3, "agg6-core11"}, {tree, "TOR", 31, 1, "edge31-agg29"},
+		{toy, "TOR", 1, 15, "leaf1-spine15"}, {uneven, "TOR", 5, 1, "edge5-agg3"}, {uneven, "AGG", 3, 2, "agg3-core5"},
+		{tree, "CORE", 0, 0, "link_id (0): core0 is at the top"}, {toy, "AGG", 0, 0, "link_id (0): spine0 is at the top"},
+		{tree, "AGG", 32, 0, "switch_id (32): ft128 has 32 switches of tier AGG"}, {tree, "AGG", 0, 4, "link_id (4): agg0 has 4 ways up"},
+		{tree, "SPINE", 0, 0, "switch_type (SPINE): no tier"}, {tree, "AGG", -1, 0, "switch_id (-1)"}, {tree, "AGG", 0, -1, "link_id (-1)"},
+	} {
+		id, err := c.plan.HTSimLink(c.tier, c.sw, c.link)
+		if err != nil && !strings.Contains(err.Error(), c.want) || err == nil && c.plan.Links[id].Name != c.want {
+			t.Errorf("%s %d %d of %s: link %d, error %v, want %s", c.tier, c.sw, c.link, c.plan.Name, id, err, c.want)
+		}
+	}
+}

@@ -39,10 +39,12 @@ type settler struct {
 	node *Node
 	s    switchd.Settings
 	p    *SwitchParams
+
+	pfcWas bool // some queue was lossless before
 }
 
-// planSwitch gives the settings of a switch of which links, base RTT and plane BDP are known.
-func (d *draft) planSwitch(p *Plan, n *draftNode) *switchd.Settings {
+// settle works out the settings of a switch of which links, base RTT and plane BDP are known.
+func (d *draft) settle(p *Plan, n *draftNode) *settler {
 	params := n.sw
 	for _, unsaid := range []*Size{&params.Buffer, &params.Trim.RetxLimit, &params.PFC.Xoff, &params.PFC.Xon, &params.PFC.Headroom} {
 		if *unsaid == (Size{}) {
@@ -53,9 +55,9 @@ func (d *draft) planSwitch(p *Plan, n *draftNode) *switchd.Settings {
 		gap := autoTime
 		params.ECMP.FlowletGap = &gap
 	}
-	c := settler{plan: p, node: &p.Nodes[n.id], p: &params, s: p.basicSettings()}
+	c := &settler{plan: p, node: &p.Nodes[n.id], p: &params, s: p.basicSettings()}
 	c.apply()
-	return &c.s
+	return c
 }
 
 // basicSettings are those of a switch of which nothing is said, but for what is worked out from other settings.
