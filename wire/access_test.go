@@ -15,6 +15,12 @@ func accessFlat(p *Packet) []FlatField {
 		l.text("eth.src", p.Eth.Src().String())
 		l.num("eth.type", uint64(p.Eth.Type()))
 	}
+	if c := p.CSIG; c != nil {
+		l.num("csig.t", uint64(c.Type()))
+		l.num("csig.s", uint64(c.Signal()))
+		l.num("csig.lm", uint64(c.Locator()))
+		l.num("csig.d", uint64(bit(c.Trimmed(), 1)))
+	}
 	l.flatIP(p)
 	l.flatUET(p)
 	l.flatLink(p)

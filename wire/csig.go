@@ -42,6 +42,8 @@ func (t CSIGType) IsMin() bool { return t <= CSIGABWShare }
 // CSIG is a view of a tag from its TPID on, 4 or 8 bytes.
 type CSIG []byte
 
+var errCSIGShort = fieldErr("CSIG tag", "length", "is cut off")
+
 // CSIGTag returns the tag that a frame begins with, by the TPIDs of compact and wide tags, or nil. A tag is there only if
 // an EtherType follows it.
 func CSIGTag(frame []byte, compact, wide EtherType) CSIG {
@@ -169,4 +171,33 @@ func InsertCSIG(frame []byte, f *CSIGFields) ([]byte, bool) {
 // RemoveCSIG takes the tag c, which CSIGTag found in the frame, out of it; what is behind moves up.
 func RemoveCSIG(frame []byte, c CSIG) []byte {
 	return append(frame[:macsLen], frame[macsLen+len(c):]...)
+}
+
+// Tables of the tags: what follows the TPID, which is the EtherType before.
+var (
+	tabCSIG = &HeaderTable{Name: "CSIG tag", Layer: "csig", Codes: []uint64{uint64(EtherCSIG)}, Bytes: CSIGCompactLen, Fields: []Field{
+		enum("csig.t", 0, 3, "CSIGType", "what is signalled"),
+		reserved("csig.r", 3, 1),
+		num("csig.s", 4, 5, "signal, quantised"),
+		num("csig.lm", 9, 6, "locator of the hop that wrote it"),
+		num("csig.d", 15, 1, "trimmed: later hops leave the signal"),
+		enum("csig.type", 16, 16, "EtherType", "what follows the tag"),
+	}}
+	tabCSIGWide = &HeaderTable{Name: "wide CSIG tag", Layer: "csig", Codes: []uint64{uint64(EtherCSIGWide)}, Bytes: CSIGWideLen, Fields: []Field{
+		num("csig.lm", 0, 15, "locator of the hop that wrote it"),
+		num("csig.d", 15, 1, "trimmed: later hops leave the signal"),
+		enum("csig.t", 16, 4, "CSIGType", "what is signalled"),
+		num("csig.s", 20, 20, "signal, quantised"),
+		reserved("csig.r", 40, 8),
+		enum("csig.type", 48, 16, "EtherType", "what follows the tag"),
+	}}
+)
+
+// csigTable gives the table of a packet's tag and the bytes that it describes, with the type of what follows.
+func (p *Packet) csigTable() (*HeaderTable, []byte) {
+	t := tabCSIG
+	if p.CSIG.Wide() {
+		t = tabCSIGWide
+	}
+	return t, p.Frame[EthLen : EthLen+len(p.CSIG)]
 }

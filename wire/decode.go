@@ -51,6 +51,7 @@ type Packet struct {
 	Frame    []byte // without link trailer
 	Trailer  Trailer
 	Eth      Eth
+	CSIG     CSIG     // tag with the lab's TPIDs
 	Tags     []uint16 // 802.1Q tag control words
 	Type     EtherType
 	Body     []byte // behind the Ethernet header and tags
@@ -110,12 +111,17 @@ func Decode(frame []byte, opt Options) Packet {
 	}
 	p.Eth = eth
 	t, body, err := Network(p.Frame)
+	p.CSIG = CSIGTag(p.Frame, EtherCSIG, EtherCSIGWide)
 	if err != nil {
-		p.note(err, place{EthLen, tabVLAN, p.Frame[EthLen:]})
+		at := place{EthLen + len(p.CSIG), tabVLAN, p.Frame[EthLen+len(p.CSIG):]}
+		if err == errCSIGShort {
+			at.tab = tabCSIG
+		}
+		p.note(err, at)
 		return p
 	}
 	off := len(p.Frame) - len(body)
-	for at := EthLen; at < off; at += VLANLen {
+	for at := EthLen + len(p.CSIG); at < off; at += VLANLen {
 		p.Tags = append(p.Tags, u16(p.Frame, at))
 	}
 	p.Type, p.Body = t, body

@@ -31,10 +31,11 @@ func Enums() map[string][]EnumValue {
 		"FEPCaps":  {{0x01, "AI_BASE"}, {0x02, "AI_FULL"}, {0x04, "HPC"}, {0x40, "IN_ORDER"}, {0x80, "OPTIMIZED"}},
 		"LabFlags": {{0x0001, "TRAILER"}},
 	}
-	for _, t := range []EtherType{EtherIPv4, EtherARP, EtherVLAN, EtherIPv6, EtherMACControl, EtherQinQ, EtherExperiment, EtherLLDP} {
+	for _, t := range []EtherType{EtherIPv4, EtherARP, EtherVLAN, EtherIPv6, EtherMACControl, EtherQinQ, EtherExperiment, EtherLLDP, EtherCSIG, EtherCSIGWide} {
 		m["EtherType"] = append(m["EtherType"], EnumValue{uint64(t), t.String()})
 	}
 	m["CtlOSType"], m["LLDPType"], m["LinkWish"] = enumOf(ctlosNames), enumOf(lldpNames), enumOf(wishNames)
+	m["CSIGType"] = enumOf(csigNames)
 	m["CBFCMethod"], m["VCMap"] = enumOf(methodNames), enumOf(vcMapNames)
 	return m
 }

@@ -58,6 +58,10 @@ func (t EtherType) String() string {
 		return "LINK_CONTROL"
 	case EtherLLDP:
 		return "LLDP"
+	case EtherCSIG:
+		return "CSIG"
+	case EtherCSIGWide:
+		return "CSIG_WIDE"
 	}
 	return fmt.Sprintf("0x%04x", uint16(t))
 }
@@ -124,12 +128,23 @@ func AppendVLAN(dst []byte, tag VLANTag, next EtherType) []byte {
 	return append(dst, byte(w>>8), byte(w), byte(next>>8), byte(next))
 }
 
-// Network returns the EtherType and the bytes behind the Ethernet header, looking through up to two 802.1Q tags.
+// Network returns the EtherType and the bytes behind the Ethernet header, looking through a CSIG tag with the lab's TPIDs and
+// up to two 802.1Q tags behind it.
 func Network(frame []byte) (EtherType, []byte, error) {
 	if len(frame) < EthLen {
 		return 0, nil, errEthShort
 	}
 	t, rest := EtherType(u16(frame, 12)), frame[EthLen:]
+	if t == EtherIPv4 || t == EtherIPv6 {
+		return t, rest, nil
+	}
+	if t == EtherCSIG || t == EtherCSIGWide {
+		n := len(CSIGTag(frame, EtherCSIG, EtherCSIGWide))
+		if n == 0 {
+			return 0, nil, errCSIGShort
+		}
+		t, rest = EtherType(u16(rest, n-2)), rest[n:]
+	}
 	for i := 0; i < ethTagsTolerated && (t == EtherVLAN || t == EtherQinQ); i++ {
 		if len(rest) < VLANLen {
 			return 0, nil, errEthShort

@@ -43,7 +43,7 @@ type Field struct {
 // the accessors of the views to them.
 //
 // Layer groups the headers that stand in one place of a packet, and Codes are the code points that choose among them:
-// "vlan" and "ip" by EtherType, "udp" by the protocol of IP, "tss" and "pds" by pds.type, "ses" by pds.next_hdr, "ext" by
+// "csig", "vlan" and "ip" by EtherType, "udp" by the protocol of IP, "tss" and "pds" by pds.type, "ses" by pds.next_hdr, "ext" by
 // ses.opcode, "ctlos" by ctlos.type, "mac_control" by mac.opcode, "lldp" by lldp.type, "lldp_ue" by lldp.subtype where
 // lldp.oui is UECID. "eth", "entropy", "prologue", "crc", "trailer", "lldp_vc" (what follows the CBFC receiver TLV's
 // Bytes, once for each VC) and "fep_address" have one header each. A table without Codes in a layer with others stands for
@@ -67,7 +67,7 @@ func Tables() []HeaderTable {
 }
 
 var allTables = []*HeaderTable{
-	tabEth, tabVLAN, tabIPv4, tabIPv6, tabUDP, tabEntropy, tabTSS, tabPrologue, tabRequest, tabRequestCC, tabAck, tabAckCC,
+	tabEth, tabCSIG, tabCSIGWide, tabVLAN, tabIPv4, tabIPv6, tabUDP, tabEntropy, tabTSS, tabPrologue, tabRequest, tabRequestCC, tabAck, tabAckCC,
 	tabAckCCX, tabNack, tabNackCCX, tabCtrl, tabRUDI, tabUUD, tabSmall, tabMedium, tabStd, tabResponse, tabResponseData,
 	tabResponseDataSmall, tabRendezvous, tabAtomic, tabCRC, tabTrailer, tabCtlOS, tabLLRSeq, tabLLRInit, tabCFUpdate, tabCCUpdate,
 	tabLLDPTLV, tabLLDPChassis, tabLLDPPort, tabLLDPTTL, tabLLDPOrg, tabUEOptions, tabUECBFC, tabUECBFCVC, tabFEPAddr,

@@ -56,9 +56,12 @@ func (l *fieldList) nth(i int, t *HeaderTable, h []byte) {
 func (p *Packet) Flat() []FlatField {
 	var l fieldList
 	l.table(tabEth, p.Eth)
+	if p.CSIG != nil {
+		l.table(p.csigTable())
+	}
 	if p.Eth != nil {
 		for i := range p.Tags {
-			off := EthLen + i*VLANLen
+			off := EthLen + len(p.CSIG) + i*VLANLen
 			l.nth(i, tabVLAN, p.Frame[off:off+VLANLen])
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // onlyInTables are fields that nothing but the tables reads: no accessor could drift from them.
 func onlyInTables(name string) bool {
-	for _, s := range []string{"ip.ihl", "ip.id", "ip.fragment", "ip.checksum", "vlan.", "trailer.magic", "trailer.crc",
+	for _, s := range []string{"ip.ihl", "ip.id", "ip.fragment", "ip.checksum", "vlan.", "csig.type", "trailer.magic", "trailer.crc",
 		"ctlos.lane0", "ctlos.ocode"} {
 		if _, after, found := strings.Cut("."+name, "."+s); found && (after == "" || strings.HasSuffix(s, ".")) {
 			return true
