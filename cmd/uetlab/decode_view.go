@@ -202,6 +202,7 @@ func (d *decoded) places() map[string]place {
 	}
 	if p.Eth != nil {
 		add("eth", "Ethernet", wire.EthLen)
+		add("csig", "CSIG tag", len(p.CSIG))
 		for i := range p.Tags {
 			add(nth(i, "vlan"), "802.1Q tag", wire.VLANLen)
 		}

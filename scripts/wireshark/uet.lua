@@ -20,6 +20,7 @@ local over_udp = Proto(NAME .. "_udp", "UET over UDP")
 local icmp_error = Proto(NAME .. "_quoted", "UET packets quoted by ICMP")
 local link = Proto(NAME .. "_link", "uetlab link trailer")
 local control = Proto(NAME .. "_control", "uetlab link control")
+local csig = Proto(NAME .. "_csig", "CSIG tag")
 
 set_plugin_info({ version = "1.0", author = "The uetlab authors", description = uet.description })
 
@@ -34,6 +35,22 @@ link.prefs.fcs = Pref.bool("Check the FCS in the link trailer", false, "takes a 
 
 -- TABLE has the headers by name; off and bits are in bits; when lists conditions {off, bits, wanted, values} on the header.
 local TABLE = {
+	["CSIG tag"] = { len = 4,
+		{ name = "csig.t", off = 0, bits = 3, enum = "CSIGType", doc = "what is signalled" },
+		{ name = "csig.r", off = 3, bits = 1, doc = "reserved, 0" },
+		{ name = "csig.s", off = 4, bits = 5, doc = "signal, quantised" },
+		{ name = "csig.lm", off = 9, bits = 6, doc = "locator of the hop that wrote it" },
+		{ name = "csig.d", off = 15, bits = 1, doc = "trimmed: later hops leave the signal" },
+		{ name = "csig.type", off = 16, bits = 16, enum = "EtherType", doc = "what follows the tag" },
+	},
+	["wide CSIG tag"] = { len = 8,
+		{ name = "csig.lm", off = 0, bits = 15, doc = "locator of the hop that wrote it" },
+		{ name = "csig.d", off = 15, bits = 1, doc = "trimmed: later hops leave the signal" },
+		{ name = "csig.t", off = 16, bits = 4, enum = "CSIGType", doc = "what is signalled" },
+		{ name = "csig.s", off = 20, bits = 20, doc = "signal, quantised" },
+		{ name = "csig.r", off = 40, bits = 8, doc = "reserved, 0" },
+		{ name = "csig.type", off = 48, bits = 16, enum = "EtherType", doc = "what follows the tag" },
+	},
 	["TSS"] = { len = 12,
 		{ name = "tss.type", off = 0, bits = 5, enum = "PDSType", doc = "1" },
 		{ name = "tss.sp", off = 5, bits = 1, doc = "SSI present" },
@@ -383,6 +400,7 @@ local BY = {
 	pds = { [2] = "RUD/ROD_REQ", [3] = "RUD/ROD_REQ", [13] = "RUD/ROD_CC_REQ", [14] = "RUD/ROD_CC_REQ", [7] = "ACK", [8] = "ACK_CC", [9] = "ACK_CCX", [10] = "NACK", [12] = "NACK_CCX", [11] = "CTRL", [4] = "RUDI_REQ/RESP", [5] = "RUDI_REQ/RESP", [6] = "UUD_REQ" },
 	ses = { [1] = "REQUEST_SMALL", [2] = "REQUEST_MEDIUM", [3] = "REQUEST_STD", [4] = "RESPONSE", [5] = "RESPONSE_DATA", [6] = "RESPONSE_DATA_SMALL" },
 	ext = { [6] = "rendezvous extension", [10] = "rendezvous extension", [3] = "atomic extension", [4] = "atomic extension", [13] = "atomic extension", [14] = "atomic extension" },
+	csig = { [52445] = "CSIG tag", [52446] = "wide CSIG tag" },
 	ctlos = { [1] = "LLR_ACK/NACK", [2] = "LLR_ACK/NACK", [3] = "LLR_INIT/INIT_ECHO", [4] = "LLR_INIT/INIT_ECHO", [16] = "CF_Update" },
 	mac_control = { [65534] = "CC_Update" },
 }
@@ -393,9 +411,11 @@ local ENUM = {
 	AtomicOp = { [0] = "MIN", [1] = "MAX", [2] = "SUM", [3] = "DIFF", [4] = "PROD", [5] = "LOR", [6] = "LAND", [7] = "BOR", [8] = "BAND", [9] = "LXOR", [10] = "BXOR", [11] = "READ", [12] = "WRITE", [13] = "CSWAP", [14] = "CSWAP_NE", [15] = "CSWAP_LE", [16] = "CSWAP_LT", [17] = "CSWAP_GE", [18] = "CSWAP_GT", [19] = "MSWAP", [20] = "INVAL" },
 	AtomicType = { [0] = "INT8", [1] = "UINT8", [2] = "INT16", [3] = "UINT16", [4] = "INT32", [5] = "UINT32", [6] = "INT64", [7] = "UINT64", [8] = "INT128", [9] = "UINT128", [10] = "FLOAT", [11] = "DOUBLE", [12] = "FLOAT_COMPLEX", [13] = "DOUBLE_COMPLEX", [14] = "LONG_DOUBLE", [15] = "LONG_DOUBLE_COMPLEX", [16] = "BF16", [17] = "FP16" },
 	CCType = { [0] = "NSCC", [1] = "CREDIT", [14] = "PROPRIETARY_14", [15] = "PROPRIETARY_15" },
+	CSIGType = { [0] = "ABW", [1] = "ABW/C", [2] = "HOP_DELAY", [3] = "NQD" },
 	CtlOSType = { [1] = "LLR_ACK", [2] = "LLR_NACK", [3] = "LLR_INIT", [4] = "LLR_INIT_ECHO", [16] = "CF_Update" },
 	CtlType = { [0] = "NOOP", [1] = "ACK_REQUEST", [2] = "CLEAR_COMMAND", [3] = "CLEAR_REQUEST", [4] = "CLOSE_COMMAND", [5] = "CLOSE_REQUEST", [6] = "PROBE", [7] = "CREDIT", [8] = "CREDIT_REQUEST", [9] = "NEGOTIATION" },
 	CtrlFlags = { [32] = "ISROD", [16] = "RETX", [8] = "AR", [4] = "SYN" },
+	EtherType = { [2048] = "IPv4", [2054] = "ARP", [33024] = "802.1Q", [34525] = "IPv6", [34824] = "MAC_CONTROL", [34984] = "802.1ad", [34997] = "LINK_CONTROL", [35020] = "LLDP", [52445] = "CSIG", [52446] = "CSIG_WIDE" },
 	LLRKind = { [0] = "PLAIN", [1] = "ELIGIBLE" },
 	List = { [0] = "EXPECTED", [1] = "OVERFLOW", [2] = "VENDOR_2", [3] = "VENDOR_3" },
 	NackCode = { [1] = "TRIMMED", [2] = "TRIMMED_LASTHOP", [3] = "TRIMMED_ACK", [4] = "NO_PDC_AVAIL", [5] = "NO_CCC_AVAIL", [6] = "NO_BITMAP", [7] = "NO_PKT_BUFFER", [8] = "NO_GTD_DEL_AVAIL", [9] = "NO_SES_MSG_AVAIL", [10] = "NO_RESOURCE", [11] = "PSN_OOR_WINDOW", [13] = "ROD_OOO", [14] = "INV_DPDCID", [15] = "PDC_HDR_MISMATCH", [16] = "CLOSING", [17] = "CLOSING_IN_ERR", [18] = "PKT_NOT_RCVD", [19] = "GTD_RESP_UNAVAIL", [20] = "ACK_WITH_DATA", [21] = "INVALID_SYN", [22] = "PDC_MODE_MISMATCH", [23] = "NEW_START_PSN", [24] = "RCVD_SES_PROCG", [25] = "UNEXP_EVENT", [26] = "RCVR_INFER_LOSS", [253] = "EXP_NACK_NORMAL", [254] = "EXP_NACK_ERR", [255] = "EXP_NACK_FATAL" },
@@ -1116,11 +1136,20 @@ function control.dissector(tvb, pinfo, root)
 	return tvb:len()
 end
 
+-- A CSIG tag stands between the MAC addresses and what the packet is, like an 802.1Q tag.
+function csig.dissector(tvb, pinfo, root)
+	local v, name = {}, BY.csig[pinfo.match_uint]
+	if not show(name, tvb, 0, root:add(csig, tvb(0, math.min(tvb:len(), TABLE[name].len))), v) then return tvb:len() end
+	DissectorTable.get("ethertype"):try(v["csig.type"], tvb:range(TABLE[name].len):tvb(), pinfo, root)
+	return tvb:len()
+end
+
 -- Where packets come from ----------------------------------------------------------------------------------------------------
 
 DissectorTable.get("udp.port"):add(4793, uet)
 DissectorTable.get("ethertype"):add(LINK_CONTROL, control)
 DissectorTable.get("ethertype"):add(MAC_CONTROL, control)
+for tpid in pairs(BY.csig) do DissectorTable.get("ethertype"):add(tpid, csig) end
 register_postdissector(link)
 
 -- UDP goes through here. Of packets to UET two things would mislead Wireshark's UDP:

@@ -59,3 +59,11 @@ function control.dissector(tvb, pinfo, root)
 	end
 	return tvb:len()
 end
+
+-- A CSIG tag stands between the MAC addresses and what the packet is, like an 802.1Q tag.
+function csig.dissector(tvb, pinfo, root)
+	local v, name = {}, BY.csig[pinfo.match_uint]
+	if not show(name, tvb, 0, root:add(csig, tvb(0, math.min(tvb:len(), TABLE[name].len))), v) then return tvb:len() end
+	DissectorTable.get("ethertype"):try(v["csig.type"], tvb:range(TABLE[name].len):tvb(), pinfo, root)
+	return tvb:len()
+end
