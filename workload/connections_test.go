@@ -35,7 +35,7 @@ func parseMatrix(t *testing.T, text string) *matrix.Matrix {
 func TestMatrixRuns(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for round := range 300 {
+	for round := range 150 {
 		m := matrix.Random(rng, 2+rng.IntN(8), 1+rng.IntN(60), 20_000)
 		s := matrixSpec(m, 1+rng.IntN(3), rng.IntN(3) > 0, []string{"", OpSend, OpWrite}[rng.IntN(3)])
 		what := fmt.Sprintf("seed %d, round %d: %d flows, %d iterations, check %v, op %q", seed, round, len(m.Flows), s.Iters, s.Check, s.Op)
@@ -118,7 +118,7 @@ func TestMatrixBound(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, plan := range []*topology.Plan{leafSpine(2, 4, 2, 400), leafSpine(2, 4, 2, 100), dumbbell(4, 400), leafSpine(0, 1, 8, 0)} {
-		for range 60 {
+		for range 30 {
 			m := matrix.Random(rng, 2+rng.IntN(7), 1+rng.IntN(40), 100_000)
 			s := matrixSpec(m, 1, true, "")
 			r := runFluid(t, s, plan)
