@@ -65,6 +65,9 @@ func (s *Switch) resume(now vt.Time, port, q int) {
 }
 
 func (s *Switch) sendPFC(now vt.Time, port, q int, quanta uint16) {
+	if !s.node.Ports[port].Up() {
+		return // nobody to stop; a pause is repeated
+	}
 	f := s.node.Pool.Get()
 	m := wire.Pause{Enabled: 1 << q}
 	m.Quanta[q] = quanta

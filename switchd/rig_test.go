@@ -85,6 +85,7 @@ type pkt struct {
 	ecn      uint8
 	v6       bool
 	native   bool
+	csig     bool
 	ev       uint16
 }
 
@@ -103,6 +104,9 @@ func (r *rig) frame(p pkt) *link.Frame {
 		f.B = append(f.B, byte(len(f.B)))
 	}
 	wire.FinishUDP(f.B)
+	if p.csig {
+		f.B, _ = wire.InsertCSIG(f.B, &wire.CSIGFields{Wide: p.ev&1 == 0, Type: wire.CSIGQueue})
+	}
 	return f
 }
 

@@ -198,26 +198,59 @@ func TestPingAndTraceroute(t *testing.T) {
 	}
 }
 
+// fullPlan is a switch without room for data: all of it is trimmed, tags and mirror and all.
+func fullPlan() Settings {
+	set := plan()
+	set.CSIG.Enabled = true
+	set.Mirror = Mirror{To: 1, Sample: 2, From: -1}
+	set.Trim.Trimmable = nil
+	for d := range uint8(64) {
+		if d != dscpTrimmed && d != dscpLastHop {
+			set.Trim.Trimmable = append(set.Trim.Trimmable, d)
+		}
+	}
+	for q := range set.Queues {
+		set.Queues[q].Trim = q != 2 && q != 4
+		set.Queues[q].Limit = 1
+	}
+	set.Queues[2].Limit = 0
+	return set
+}
+
 func FuzzArrive(f *testing.F) {
 	n, _, out := testSwitch(f, Config{})
-	f.Add(udpFrame(n, 2, "10.9.1.1", "10.0.0.1", 7, 64, 10).B)
-	f.Add(udpFrame(n, 2, "fd00:9::1", "fd00::254", 7, 1, 10).B)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		before := n.Pool.Out()
-		fr := n.Pool.Get()
-		fr.B = append(fr.B, b[:min(len(b), n.Pool.MaxFrame())]...)
-		if len(fr.B) >= 6 {
-			copy(fr.B, []byte{2, 0, 0, 0, 0, 2})
-		}
-		fr.Due = n.Now() + 1000
-		n.Deliver(2, fr)
-		n.Advance(fr.Due + 1_000_000)
-		for _, g := range out.frames {
-			g.Release()
-		}
-		out.frames = out.frames[:0]
-		if n.Pool.Out() != before {
-			t.Fatalf("%d frames leaked", n.Pool.Out()-before)
+	full, _, out2 := testSwitch(f, Config{Settings: fullPlan()})
+	for _, p := range []*link.Frame{udpFrame(n, 2, "10.9.1.1", "10.0.0.1", 7, 64, 10), udpFrame(n, 2, "fd00:9::1", "fd00::254", 7, 1, 10),
+		udpFrame(n, 2, "fd00:9::1", "fd00::1", 7, 9, 300), udpFrame(n, 2, "10.9.1.1", "10.0.0.1", 7, 64, 300)} {
+		f.Add(p.B, true)
+		tagged, _ := wire.InsertCSIG(p.B, &wire.CSIGFields{Wide: true})
+		f.Add(tagged, false)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, sum bool) {
+		for i, n := range []*engine.Node{n, full} {
+			out := []*sink{out, out2}[i]
+			before := n.Pool.Out()
+			fr := n.Pool.Get()
+			fr.B = append(fr.B, b[:min(len(b), n.Pool.MaxFrame())]...)
+			if len(fr.B) >= 6 {
+				copy(fr.B, []byte{2, 0, 0, 0, 0, 2})
+			}
+			if ip, err := wire.ParseIPv4(fr.B[min(wire.EthLen, len(fr.B)):]); sum && err == nil {
+				ip.SetChecksum()
+			}
+			fr.Due = n.Now() + 1000
+			n.Deliver(2, fr)
+			n.Advance(fr.Due + 1_000_000)
+			for _, g := range out.frames {
+				if len(g.B) < wire.EthLen+wire.IPv4Len || len(g.B) > n.Pool.MaxFrame() {
+					t.Errorf("a frame of %d bytes left", len(g.B))
+				}
+				g.Release()
+			}
+			out.frames, out.ports = out.frames[:0], out.ports[:0]
+			if n.Pool.Out() != before {
+				t.Fatalf("%d frames leaked", n.Pool.Out()-before)
+			}
 		}
 	})
 }
