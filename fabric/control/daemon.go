@@ -53,7 +53,7 @@ type Daemon struct {
 	nodes     []*node
 	faults    *faults.State // under time.mu
 	noCarrier []bool        // under time.mu: by link, whose veth pair has been taken down
-	armed     []armed       // under time.mu
+	armed     []deed        // under time.mu: what waits for the next run
 	converged vt.Time       // under time.mu: a run begins no earlier: the last change of routes, or of a run before, takes effect
 	seqs      []uint64      // under time.mu
 	time      clockwork

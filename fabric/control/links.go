@@ -3,25 +3,32 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
-	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/vt"
 )
 
-// armed is what waits for the next run; its times count from the run's start.
-type armed []faults.Fault
+// linkDeed is a list of faults.
+type linkDeed []faults.Fault
 
-// timing says when faults take place.
-type timing struct {
-	when   string // api.When…
-	at     vt.Time
-	rel    int64 // ns after the start of the run
-	routes vt.Time
+func (l linkDeed) later(by vt.Time) deed { return linkDeed(later(l, by)) }
+
+func (l linkDeed) span() (first, last vt.Time) {
+	first = vt.Never
+	for i := range l {
+		first, last = min(first, l[i].At), max(last, l[i].Last())
+	}
+	return first, last
+}
+
+func (l linkDeed) check(*Daemon) error { return nil } // each fault has been looked at when it was read
+
+func (l linkDeed) tell(d *Daemon, when func(at vt.Time) string) {
+	for i := range l {
+		d.event("link", "", d.plan.Links[l[i].Link].Name, l[i].Text()+when(l[i].At))
+	}
 }
 
 // changeLink schedules a change at one virtual time at both ends.
@@ -39,7 +46,7 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 	if err != nil {
 		return none, err
 	}
-	t, err := d.arrange(ctx, ch.At, []faults.Fault{f})
+	t, err := d.arrange(ctx, ch.At, linkDeed{f})
 	if err != nil {
 		return none, err
 	}
@@ -68,7 +75,7 @@ func (d *Daemon) script(ctx context.Context, s api.FaultScript) (api.FaultScript
 	if changes > faults.MaxFaults {
 		return none, api.Errorf(api.CodeUsage, "faults: %d changes at once", changes).WithHint("give at most %d", faults.MaxFaults)
 	}
-	t, err := d.arrange(ctx, s.At, list)
+	t, err := d.arrange(ctx, s.At, linkDeed(list))
 	if err != nil {
 		return none, err
 	}
@@ -110,84 +117,6 @@ func wrong(err error) error {
 	return err
 }
 
-// arrange schedules faults whose times count from the moment that text gives (api.LinkChange.At), or arms them for the next
-// run.
-func (d *Daemon) arrange(ctx context.Context, text string, list []faults.Fault) (t timing, err error) {
-	ctx, cancel := context.WithTimeout(ctx, runWait)
-	defer cancel()
-	c := &d.time
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d.runMu.Lock()
-	cur := d.cur
-	d.runMu.Unlock()
-	t.when = api.WhenNow
-	var ns int64
-	isRel := false
-	if text != "" {
-		if ns, isRel, err = api.ParseAt(text); err != nil {
-			return t, err
-		}
-	}
-	if isRel && cur == nil {
-		return d.arm(time.Duration(ns), list)
-	}
-	held, err := d.hold(ctx, c)
-	if err != nil {
-		return t, err
-	}
-	defer d.release(c, held)
-	held = max(held, d.virtualNow(c))
-	t.at = held.Add(ahead)
-	switch {
-	case isRel:
-		t.at, t.when = cur.t0.Add(time.Duration(ns)), api.WhenThisRun
-	case text != "":
-		t.at = vt.Time(ns)
-	}
-	list = later(list, t.at)
-	if err := checkTimes(text, list, held, cur); err != nil {
-		return t, err
-	}
-	if cur != nil {
-		t.rel = int64(t.at - cur.t0)
-	}
-	b, err := d.schedule(ctx, list, held)
-	if err != nil {
-		return t, err
-	}
-	t.routes = b.Routes
-	if isRel {
-		d.notBefore(list)
-	}
-	if !c.run && !c.paused && !d.real() { // when the answer comes all of it has happened
-		last := t.at
-		for i := range list {
-			last = max(last, list[i].Last())
-		}
-		if err := d.reach(ctx, c, last); err != nil {
-			return t, err
-		}
-		d.rest(c)
-		d.cutCarriers(ctx)
-	}
-	d.poke()
-	return t, nil
-}
-
-// arm keeps faults for the next run, after its start.
-func (d *Daemon) arm(after time.Duration, list []faults.Fault) (timing, error) {
-	if after > farthest {
-		return timing{}, api.Errorf(api.CodeUsage, "--at (+%v): that is more than %v ahead", after, farthest)
-	}
-	list = later(list, vt.Time(after))
-	d.armed = append(d.armed, list)
-	for i := range list {
-		d.event("link", "", d.plan.Links[list[i].Link].Name, list[i].Text()+" armed for the next run at +"+time.Duration(list[i].At).String())
-	}
-	return timing{when: api.WhenNextRun, rel: int64(after)}, nil
-}
-
 // later gives the same faults by so much later.
 func later(list []faults.Fault, by vt.Time) []faults.Fault {
 	list = slices.Clone(list)
@@ -197,130 +126,28 @@ func later(list []faults.Fault, by vt.Time) []faults.Fault {
 	return list
 }
 
-// checkTimes says whether faults, at a moment given as text, can still be scheduled when time is held.
-func checkTimes(text string, list []faults.Fault, held vt.Time, cur *run) error {
-	first := vt.Never
-	for i := range list {
-		if first = min(first, list[i].At); list[i].Last().Sub(held) > farthest {
-			return api.Errorf(api.CodeUsage, "--at (%s): that is more than %v ahead", text, farthest)
-		}
-	}
-	if first > held {
-		return nil
-	}
-	where := held.String()
-	if cur != nil {
-		where += fmt.Sprintf(" (%v after the start of the run)", held.Sub(cur.t0))
-	}
-	return api.Errorf(api.CodeUsage, "--at (%s): that is past, the lab is at %s", text, where).
-		WithHint("give a later time, or schedule the change before the run begins")
-}
-
-// fireArmed schedules the changes that waited for a run.
-func (d *Daemon) fireArmed(ctx context.Context, t0 vt.Time) error {
-	waiting := d.armed
-	d.armed = nil
-	var done []*faults.Batch
-	for _, a := range waiting {
-		list := later(a, t0)
-		b, err := d.schedule(ctx, list, t0-1)
-		if err != nil {
-			for _, b := range slices.Backward(done) {
-				d.takeBack(b)
-			}
-			return err
-		}
-		done = append(done, b)
-		d.notBefore(list)
-	}
-	return nil
-}
-
-// notBefore has the next run begin after all that was scheduled for this one: what of it happens after this one's end
-// must not show in the next by chance.
-func (d *Daemon) notBefore(list []faults.Fault) {
-	for i := range list {
-		d.converged = max(d.converged, list[i].Last())
-	}
-}
-
 // schedule sends faults to both ends of their links, and, where they take links down or up, the new routes to all switches
-// for the time when the fabric has converged. All nodes take them or none. Time is held.
-func (d *Daemon) schedule(ctx context.Context, list []faults.Fault, held vt.Time) (*faults.Batch, error) {
+// for the time when the fabric has converged.
+func (l linkDeed) schedule(ctx context.Context, d *Daemon, held vt.Time) (done, error) {
+	var none done
 	d.faults.Settle(held)
-	b, err := d.faults.Schedule(list...)
+	b, err := d.faults.Schedule(l...)
 	if err != nil {
-		return nil, wrong(err)
+		return none, wrong(err)
 	}
 	for _, id := range b.Comes {
 		if d.noCarrier[id] {
 			if err := d.restoreCarrier(ctx, id); err != nil {
 				d.faults.Undo(b) // nobody has been told
-				return nil, err
+				return none, err
 			}
 		}
 	}
-	if err := d.send(ctx, b); err != nil {
-		d.takeBack(b)
-		return nil, err
-	}
-	for i := range list {
-		d.event("link", "", d.plan.Links[list[i].Link].Name, list[i].Text()+" at "+list[i].At.String())
+	undo := func() { d.takeBack(d.faults.Undo(b).Changes) }
+	if err := d.send(ctx, b.Changes); err != nil {
+		undo()
+		return none, err
 	}
 	d.converged = max(d.converged, b.Routes)
-	return b, nil
-}
-
-// takeBack has the nodes forget a batch that not all of them have taken.
-func (d *Daemon) takeBack(b *faults.Batch) {
-	ctx, cancel := context.WithTimeout(context.Background(), ackLimit)
-	defer cancel()
-	if err := d.send(ctx, d.faults.Undo(b)); err != nil {
-		d.log.Warn("take a change back", "err", err)
-	}
-}
-
-// send tells nodes of changes, in messages that are not too long.
-func (d *Daemon) send(ctx context.Context, b *faults.Batch) error {
-	rest := make(map[int][]ctl.Change, len(b.Changes))
-	for id, list := range b.Changes {
-		if d.takesPart(id) {
-			rest[id] = list
-		}
-	}
-	for len(rest) > 0 {
-		part := make(map[int][]ctl.Change, len(rest))
-		for id, list := range rest {
-			n := fitting(list)
-			part[id] = list[:n]
-			if rest[id] = list[n:]; n == len(list) {
-				delete(rest, id)
-			}
-		}
-		if err := d.each(ctx, func(n *node) *ctl.Message {
-			if len(part[n.id]) == 0 {
-				return nil
-			}
-			return &ctl.Message{Op: "change", Changes: part[n.id]}
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fitting is how many changes one message should have, at least one.
-func fitting(list []ctl.Change) int {
-	const most, change, word = 512 << 10, 512, 48 // bytes of JSON
-	size := 0
-	for i, c := range list {
-		size += change
-		for _, g := range c.Routes {
-			size += word * (len(g.Ports) + len(g.Prefixes))
-		}
-		if size > most {
-			return max(1, i)
-		}
-	}
-	return len(list)
+	return done{routes: b.Routes, undo: undo}, nil
 }

@@ -246,7 +246,7 @@ func TestScriptIsAllOrNothing(t *testing.T) {
 	}
 	id := l.plan.Nodes[len(l.nodes)-1].Ports[0].Link
 	l.refuse.Store(true)
-	_, err := l.arrange(ctx, "", []faults.Fault{{Link: id, From: faults.Both, Op: faults.Fail}})
+	_, err := l.arrange(ctx, "", linkDeed{{Link: id, From: faults.Both, Op: faults.Fail}})
 	l.refuse.Store(false)
 	if err == nil || !l.healthy(id) {
 		t.Fatalf("a node refuses, and the link is %+v: %v", l.faults.Final(id), err)
