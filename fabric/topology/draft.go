@@ -86,6 +86,7 @@ func newDraft(s *Spec) *draft {
 		return d
 	}
 	d.checkDSCP()
+	d.checkHashes()
 	d.applyNodes()
 	for _, l := range d.links {
 		l.params, l.mtuAt = s.Defaults.Link, s.at(&s.Defaults.Link.MTU)

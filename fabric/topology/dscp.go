@@ -1,8 +1,6 @@
 package topology
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // defaultDSCP are the code points of a file that says nothing (design of the lab, uet-link-switch.md section 5).
 var defaultDSCP = DSCP{Control: 46, Data: 10, Retx: 12, Trimmed: 34, LastHop: 36, Unreliable: 8, RoCE: 26}

@@ -249,3 +249,20 @@ func find(fields []field, key string) (field, bool) {
 	}
 	return field{}, false
 }
+
+// checkHashes wants the ECMP hash under one of its two names.
+func (d *draft) checkHashes() {
+	twice := func(section string, p *SwitchParams) {
+		if p.Hash != "" && p.ECMP.Hash != "" {
+			at := d.spec.at(&p.ECMP.Hash)
+			if short := d.spec.at(&p.Hash); short.line > at.line {
+				at = short
+			}
+			d.problem(at, section+".hash", p.Hash, "also given as ecmp.hash", "keep one of them")
+		}
+	}
+	twice("defaults.switch", &d.spec.Defaults.Switch)
+	for _, n := range d.spec.Nodes {
+		twice(n.Name, &n.SwitchParams)
+	}
+}

@@ -61,7 +61,7 @@ func TestFullFile(t *testing.T) {
 		{"an exact name wins over a glob", node("leaf0").Ports[0].Queue, p.BDP},
 		{"defaults hold elsewhere", node("spine0").Ports[0].Queue, (p.BDP*3 + 1) / 2},
 		{"latency", []time.Duration{node("leaf0").Latency, node("leaf1").Latency}, []time.Duration{750, 0}},
-		{"hash", []string{node("leaf0").Switch.ECMP.Hash, node("leaf1").Switch.ECMP.Hash}, []string{"mix", "crc32"}},
+		{"hash", []string{node("leaf0").Switch.ECMP.Hash, node("leaf1").Switch.ECMP.Hash, node("leaf2").Switch.ECMP.Hash}, []string{"mix", "crc32_rot", "crc32"}},
 		{"seed", node("leaf0").Seed, uint64(7)},
 		{"lb", []string{node("host1").FEP.LB, node("host2").FEP.LB}, []string{"spray", "fixed"}},
 		{"window", node("host2").FEP.Window, int64(1 << 20)},

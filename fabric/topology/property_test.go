@@ -72,9 +72,16 @@ func dumpPlan(t *testing.T, p *Plan) []byte {
 	head.Nodes, head.Links = nil, nil
 	line("plan", head)
 	for _, n := range p.Nodes {
-		ports := n.Ports
-		n.Ports = nil
+		ports, settings := n.Ports, n.Switch
+		n.Ports, n.Switch = nil, nil
 		line("node", n)
+		if settings != nil {
+			b.WriteString("  switch")
+			for _, kv := range p.FormatSwitch(*settings) {
+				fmt.Fprintf(&b, " %s=%s", kv.Key, kv.Value)
+			}
+			b.WriteByte('\n')
+		}
 		for _, port := range ports {
 			line("  port", port)
 		}
@@ -127,15 +134,23 @@ func plain(n ast.Node) (v any, ok bool) {
 	case *ast.MappingNode:
 		m := map[string]any{}
 		for _, p := range n.Values {
-			key, isWord := p.Key.(*ast.StringNode)
+			key := ""
+			switch k := p.Key.(type) {
+			case *ast.StringNode:
+				key = k.Value
+			case *ast.IntegerNode: // editors take 7 for "7"
+				key = raw(k)
+			default:
+				return nil, false
+			}
 			v, ok := plain(p.Value)
-			if !isWord || !ok {
+			if !ok {
 				return nil, false
 			}
-			if _, twice := m[key.Value]; twice {
+			if _, twice := m[key]; twice {
 				return nil, false
 			}
-			m[key.Value] = v
+			m[key] = v
 		}
 		return m, true
 	}
