@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"internal/ctl"},
 	{"internal/nodecore", "fabric/runtime/docker", "fabric/runtime/embedded", "fabric/wiring", "fabric/capture"},
 	{"internal/faults"},
-	{"fabric/api"},
+	{"fabric/api", "fabric/chaos"},
 	{"sim", "internal/nodeproc", "fabric/cleanup"},
 	{"fabric/control"},
 	{"cmd/uetlab"},

@@ -130,6 +130,7 @@ func (s *State) Settle(now vt.Time) {
 // Batch is what must be sent to nodes for faults that were scheduled together.
 type Batch struct {
 	Changes map[int][]ctl.Change // by node, to be scheduled in this order
+	Done    vt.Time              // when the last change has taken place, that of routes too
 	Routes  vt.Time              // when the last change of routes takes effect: 0 none, -1 never
 	Links   []int                // those that change, ascending
 	Comes   []int                // of them, those that are up in a direction at some time in it
@@ -169,7 +170,12 @@ func (s *State) Schedule(list ...Fault) (*Batch, error) {
 	}
 	s.pending = append(s.pending, ops...)
 	slices.SortStableFunc(s.pending, func(a, b op) int { return cmp.Compare(a.At, b.At) })
-	return s.emit(s.batches), nil
+	b := s.emit(s.batches)
+	b.Done = b.Routes
+	for _, o := range ops {
+		b.Done = max(b.Done, o.At)
+	}
+	return b, nil
 }
 
 // Undo takes a batch back of which some nodes may have been told: it gives what to tell all, at the same times. Something

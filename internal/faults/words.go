@@ -81,7 +81,7 @@ func ParseSettings(words []string) (Set, error) {
 		name, value, has := strings.Cut(w, "=")
 		i := slices.IndexFunc(all, func(s setting) bool { return s.name == name })
 		if i < 0 {
-			if near := nearest(name, SettingNames()); near != "" {
+			if near := Nearest(name, SettingNames()); near != "" {
 				return set, problem("did you mean "+near+"?", "%s: no such setting of a link", w)
 			}
 			return set, problem("valid are "+strings.Join(SettingNames(), ", "), "%s: no such setting of a link", w)
@@ -101,8 +101,8 @@ func ParseSettings(words []string) (Set, error) {
 	return set, nil
 }
 
-// nearest finds the valid word that got was most likely meant to be, empty when none is near.
-func nearest(got string, valid []string) string {
+// Nearest finds the valid word that got was most likely meant to be, empty when none is near.
+func Nearest(got string, valid []string) string {
 	best, score := "", 0.8
 	for _, v := range valid {
 		if s := smetrics.JaroWinkler(strings.ToLower(got), v, 0.7, 4); s > score {
