@@ -254,19 +254,3 @@ func FuzzArrive(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkForward(b *testing.B) {
-	n, _, out := testSwitch(b, Config{})
-	f := udpFrame(n, 0, "10.0.0.1", "10.9.3.4", 7, 255, 4096)
-	b.ReportAllocs()
-	for b.Loop() {
-		f.Due = n.Now() + 1000
-		wire.Eth(f.B).SetDst(mac(0))
-		f.B[wire.EthLen+8] = 255
-		wire.IPv4(f.B[wire.EthLen:]).SetChecksum()
-		n.Deliver(0, f)
-		n.Advance(f.Due + 1000)
-		f = out.frames[0]
-		out.frames, out.ports = out.frames[:0], out.ports[:0]
-	}
-}
