@@ -97,8 +97,8 @@ func csigTag(b []byte, set *CSIG) wire.CSIG {
 	return wire.CSIGTag(b, wire.EtherType(compact), wire.EtherType(wide))
 }
 
-// csigTrimmed tells the hops to come, in the tag if a frame has one, that it was trimmed here: none of them, nor this one, writes
-// the signal any more.
+// csigTrimmed tells the hops to come, in the tag if a frame has one, that it was trimmed here: none of them writes the signal
+// any more. This one still may.
 func csigTrimmed(b []byte, set *CSIG) {
 	if c := csigTag(b, set); set.Enabled && c != nil {
 		c.SetTrimmed()
@@ -106,7 +106,8 @@ func csigTrimmed(b []byte, set *CSIG) {
 }
 
 // csigDeparts counts a frame that leaves by a port now, and brings its tag, if it has one, up to date: the signal of this hop
-// replaces a better one. Towards a port that does not speak CSIG the tag is taken off; copies for a mirror are shown as they are.
+// replaces a better one, unless a hop before trimmed it. Towards a port that does not speak CSIG the tag is taken off; copies
+// for a mirror are shown as they are.
 //
 // A hop is known by its locator: of the compact form the number of the egress port, of the wide form the low nine bits of
 // the node's number and six of the port's.
@@ -121,7 +122,7 @@ func (s *Switch) csigDeparts(now vt.Time, port int, f *link.Frame) {
 		c = nil
 	}
 	x.meter[port].count(now, x.set.Interval, int64(wire.LineBytes(len(f.B))))
-	if c == nil || c.Trimmed() || s.mirrors.on && port == s.mirrors.set.To {
+	if c == nil || c.Trimmed() && f.Group == 0 || s.mirrors.on && port == s.mirrors.set.To {
 		return
 	}
 	v, ok := s.signal(now, port, f, c)
@@ -154,7 +155,7 @@ func (s *Switch) signal(now vt.Time, port int, f *link.Frame, c wire.CSIG) (uint
 			d /= compactDelay
 		}
 		return clamp(d, c), true
-	case wire.CSIGQueue:
+	case wire.CSIGQueue: // what waits behind the frame, and the frame
 		limit := s.csig.limit[f.Queue]
 		if limit == 0 {
 			limit = p.Config().Queue
