@@ -32,6 +32,8 @@ type Config struct {
 	NoCRC      bool   // leave out the CRC trailer (uet-wire.md 14)
 	ByRef      bool   // payload stays in the sender's memory until it has arrived: all nodes share one address space
 
+	CSIG string // CSIGOff (default), CSIGCompact or CSIGWide: tag data packets for switches to say how congested they are
+
 	DSCPData    uint8 // 0: 10
 	DSCPRetx    uint8 // 0: 12
 	DSCPControl uint8 // 0: 46
@@ -130,6 +132,11 @@ func (c *Config) resolve(maxFrame int, port link.Config) error {
 	}
 	if c.LB != LBSpray && c.LB != LBFixed {
 		return fmt.Errorf("load balancer %q: is neither %s nor %s", c.LB, LBSpray, LBFixed)
+	}
+	switch c.CSIG {
+	case "", CSIGOff, CSIGCompact, CSIGWide:
+	default:
+		return fmt.Errorf("CSIG %q: is none of %s, %s, %s", c.CSIG, CSIGOff, CSIGCompact, CSIGWide)
 	}
 	if c.MaxPDCs < 1 || c.MaxPDCs > 0xFFFF {
 		return fmt.Errorf("max PDCs %d: outside 1..65535", c.MaxPDCs)

@@ -41,6 +41,7 @@ const (
 	MsgsRx                      // messages completed at the target
 	MsgsErr                     // operations completed in error, both roles
 	RespErrTx                   // error responses given
+	CSIGRx                      // packets received with a CSIG tag
 	GtdInUse                    // gauge: stored responses
 	NumCounters
 )
@@ -53,7 +54,7 @@ var counterNames = [NumCounters]string{
 	"nacks_tx_trimmed", "nacks_tx_resource", "nacks_tx_pdc", "nacks_rx_trimmed", "nacks_rx_resource", "nacks_rx_pdc", "nacks_rx_other",
 	"ctrl_tx", "ctrl_rx", "ce_marked", "trimmed_rx", "crc_bad", "malformed", "unsupported", "unknown_pdcid", "stale_ack",
 	"ctl_overflow", "pdc_open", "pdc_close", "pdc_error", "pdc_expire", "msgs_tx", "msgs_rx", "msgs_err", "resp_err_tx",
-	"gtd_in_use",
+	"csig_rx", "gtd_in_use",
 }
 
 // String is the counter's name in tables and metrics.

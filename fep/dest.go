@@ -52,9 +52,10 @@ type dest struct {
 	arrived  vt.Time // of ackPSN
 	firstDue vt.Time // when the oldest of them must be acknowledged
 	ce       bool    // one of them had CE
-	needAck  bool    // a gap closed below a packet that wanted an ACK
-	rcvd     uint64  // nominal bytes of new data packets
-	ooo      int     // PSNs received above edge
+	sig      csig
+	needAck  bool   // a gap closed below a packet that wanted an ACK
+	rcvd     uint64 // nominal bytes of new data packets
+	ooo      int    // PSNs received above edge
 
 	oorUntil vt.Time // no further PSN_OOR_WINDOW before
 	clearTry int     // Clear Requests since the latest CLEAR
@@ -239,6 +240,9 @@ func (p *pdc) accept(now vt.Time, a *arrival, r wire.Request, n int, resp respon
 	psn := r.PSN()
 	f.C[DataRx]++
 	f.C[DataRxBytes] += uint64(n)
+	if f.sig.seen {
+		d.sig = f.sig
+	}
 	d.rcvd += uint64(a.size)
 	ce := a.in.ECN == wire.ECNCE
 	if ce {

@@ -261,6 +261,10 @@ type PDCInfo struct {
 	Next       wire.PSN // initiator: next new PSN; target: highest PSN seen + 1
 	CACK       wire.PSN // initiator: latest received; target: latest told
 	Retx       uint64   // initiator: packets sent again
+
+	CSIG        bool   // target: packets come with CSIG tags; of the latest,
+	CSIGSignal  uint32 // the share of bandwidth that is left at the narrowest hop, in the steps of the tag's form
+	CSIGLocator uint16 // and that hop
 }
 
 // PDCs appends a description of every PDC to buf, in the order of their slots.
@@ -274,6 +278,7 @@ func (f *FEP) PDCs(buf []PDCInfo) []PDCInfo {
 			i.InFlight, i.Window, i.Next, i.CACK, i.Retx = p.s.inflight, f.cfg.Window, p.s.next, p.s.cack, p.s.retx
 		} else {
 			i.Next, i.CACK = p.d.maxRx+1, p.d.base-1
+			i.CSIG, i.CSIGSignal, i.CSIGLocator = p.d.sig.seen, p.d.sig.signal, p.d.sig.locator
 		}
 		buf = append(buf, i)
 	}

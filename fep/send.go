@@ -152,10 +152,10 @@ func (p *pdc) buildData(now vt.Time, psn wire.PSN, k *txPkt, again bool) *link.F
 	if f.cfg.ByRef && len(payload) > 0 && !f.cfg.NoCRC {
 		fr.Refer(payload)
 		wire.FinishUDP(fr.B)
-		return fr
+		return f.tag(fr)
 	}
 	fr.B = append(fr.B, payload...)
-	return f.finish(fr)
+	return f.tag(f.finish(fr))
 }
 
 // buildClose builds the Close Command.

@@ -116,7 +116,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		DSCPData: cfg.DSCP.Data, DSCPRetx: cfg.DSCP.Retx, DSCPControl: cfg.DSCP.Control,
 		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop}
 	if p.FEP != nil {
-		fc.LB = p.FEP.LB
+		fc.LB, fc.CSIG = p.FEP.LB, p.FEP.CSIG
 	}
 	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
 		fc.Window = min(cfg.Window, realWindow)

@@ -287,6 +287,12 @@ func (p *proc) message(m *ctl.Message) error {
 		data = p.pdcs()
 	case "queues":
 		data = p.core.Queues()
+	case "switch":
+		if p.core.Switch == nil {
+			err = errors.New("switch: not one")
+			break
+		}
+		data = p.core.Switch.Status(p.loop.horizon)
 	default:
 		err = fmt.Errorf("message %q: not known", m.Op)
 	}
@@ -377,6 +383,10 @@ func (p *proc) pdcs() []ctl.PDC {
 		list = append(list, ctl.PDC{ID: i.ID, PeerID: i.PeerID, Peer: i.Peer.String(), State: i.State.String(),
 			Counters: map[string]uint64{"inflight_bytes": uint64(i.InFlight), "window_bytes": uint64(i.Window), "retx": i.Retx,
 				"next_psn": uint64(i.Next), "cack_psn": uint64(i.CACK), "initiator": map[bool]uint64{true: 1}[i.Initiator]}})
+		if i.CSIG {
+			c := list[len(list)-1].Counters
+			c["csig_signal"], c["csig_locator"] = uint64(i.CSIGSignal), uint64(i.CSIGLocator)
+		}
 	}
 	return list
 }

@@ -1,0 +1,40 @@
+package fep
+
+import (
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/wire"
+)
+
+// Forms of Config.CSIG.
+const (
+	CSIGOff     = "off"
+	CSIGCompact = "compact"
+	CSIGWide    = "wide"
+)
+
+// csig is what the switches on the way said in the latest tagged packet of a PDC.
+type csig struct {
+	signal  uint32 // of the available share of the narrowest link, in the steps of the tag's form
+	locator uint16 // the hop that it is of
+	seen    bool
+}
+
+// tag puts a CSIG tag into a data packet that is about to leave (uet-link-switch.md 10). It asks for the smallest share of
+// bandwidth that is left on the way, and begins with all of it.
+func (f *FEP) tag(fr *link.Frame) *link.Frame {
+	if f.cfg.CSIG != CSIGCompact && f.cfg.CSIG != CSIGWide {
+		return fr
+	}
+	t := wire.CSIGFields{Wide: f.cfg.CSIG == CSIGWide, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
+	fr.B, _ = wire.InsertCSIG(fr.B, &t)
+	return fr
+}
+
+// untag reads the tag of a frame that has arrived; the packet behind it is found without its help.
+func (f *FEP) untag(b []byte) {
+	f.sig = csig{}
+	if c := wire.CSIGTag(b, wire.EtherCSIG, wire.EtherCSIGWide); c != nil {
+		f.C[CSIGRx]++
+		f.sig = csig{c.Signal(), c.Locator(), true}
+	}
+}

@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep"
+	"github.com/uetlab/uetlab/workload"
+)
+
+// TestEndPointsReadTheNarrowestHop sends one large message over a link at a quarter of its speed: the end point learns that
+// nothing is left there, and where.
+func TestEndPointsReadTheNarrowestHop(t *testing.T) {
+	for _, form := range []string{fep.CSIGCompact, fep.CSIGWide} {
+		text := "name: csig\nfabric: {kind: dumbbell, hosts: 2}\ndefaults: {switch: {csig: {enabled: true, interval: 4us}}, fep: {csig: " + form + "}}\n" +
+			"links: [{endpoints: [leaf0, leaf1], rate: 100Gbps}]\n"
+		s, err := topology.Parse("csig.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := topology.BuildPlan(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := New(plan, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := spec(t, plan, workload.Sendrecv, 4<<20, 1)
+		if res, err := f.Run(w, t0, Options{}); err != nil || !*res.Correct {
+			t.Fatalf("%s: %v, %+v", form, err, res)
+		}
+		far := f.nodes[hosts(plan)[2]].FEP // its peer is behind the narrow link
+		if far.C[fep.CSIGRx] < 900 {
+			t.Errorf("%s: %d tagged packets", form, far.C[fep.CSIGRx])
+		}
+		for _, p := range far.PDCs(nil) {
+			if p.Initiator {
+				continue
+			}
+			out := uint16(2) // leaf0's port to leaf1
+			if form == fep.CSIGWide {
+				out |= uint16(plan.Links[0].A.Node) << 6
+			}
+			t.Logf("%s: signal %d, locator %d", form, p.CSIGSignal, p.CSIGLocator)
+			if !p.CSIG || p.CSIGLocator != out || p.CSIGSignal > 1<<20/16 || form == fep.CSIGCompact && p.CSIGSignal > 2 {
+				t.Errorf("%s: signal %d of locator %d", form, p.CSIGSignal, p.CSIGLocator)
+			}
+		}
+	}
+}
