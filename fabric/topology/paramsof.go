@@ -29,8 +29,10 @@ func (p *Plan) paramsOf(s *switchd.Settings) *SwitchParams {
 	params.ecnOf(data)
 	lossless := false
 	for q := range s.Queues {
-		params.queueOf(q, s)
 		lossless = lossless || s.Queues[q].Lossless
+	}
+	for q := range s.Queues {
+		params.queueOf(q, s, lossless)
 	}
 	params.PFC.Enabled = &lossless
 	for i, w := range s.ECMP.PortWeight {
@@ -84,10 +86,18 @@ func (p *SwitchParams) ecnOf(s *switchd.Queue) {
 	}
 }
 
-// queueOf says what is true of one queue and not said of all.
-func (p *SwitchParams) queueOf(q int, all *switchd.Settings) {
+// queueOf says what is true of one queue and not said of all; lossless says whether any queue is.
+func (p *SwitchParams) queueOf(q int, all *switchd.Settings, lossless bool) {
 	s, data, to := &all.Queues[q], &all.Queues[queueData], &p.Queues[q]
-	to.Strict, to.Trim, to.Lossless = &s.Strict, &s.Trim, &s.Lossless
+	if s.Strict || q == queueControl {
+		to.Strict = &s.Strict
+	}
+	if s.Trim || q == queueData || q == queueUnreliable {
+		to.Trim = &s.Trim
+	}
+	if s.Lossless || lossless && q == queueRoCE {
+		to.Lossless = &s.Lossless
+	}
 	if !s.Strict {
 		to.Weight = max(s.Weight, 1)
 	}

@@ -325,12 +325,22 @@ func TestDocs(t *testing.T) {
 	if _, err := Parse("docs/topology.md", []byte(text)); err != nil {
 		t.Error(err)
 	}
+	_, part, found := strings.Cut(page, "### Switches\n")
+	_, part, opened := strings.Cut(part, "```yaml\n")
+	if part, _, closed = strings.Cut(part, "```"); !found || !opened || !closed {
+		t.Fatal("the page has no example of a switch")
+	}
+	if _, err := Parse("docs/topology.md", []byte("name: x\nfabric: {kind: star, hosts: 8}\n"+part)); err != nil {
+		t.Error(err)
+	}
 	for _, s := range []struct {
 		prefix string
 		of     fielder
 	}{
 		{"", new(Spec)}, {"", new(Fabric)}, {"", new(NodeSpec)}, {"", new(LinkSpec)}, {"", new(Routing)}, {"", new(Addressing)},
-		{"link.", new(LinkParams)}, {"switch.", new(SwitchParams)}, {"fep.", new(FEPParams)}, {"host.", new(HostParams)},
+		{"link.", new(LinkParams)}, {"switch.", new(SwitchParams)}, {"fep.", new(FEPParams)}, {"host.", new(HostParams)}, {"", new(DSCPParams)},
+		{"shared.", new(SharedParams)}, {"ecn.", new(ECNParams)}, {"trim.", new(TrimParams)}, {"ecmp.", new(ECMPParams)}, {"", new(QueueParams)}, {"pfc.", new(PFCParams)},
+		{"csig.", new(CSIGParams)}, {"mirror.", new(MirrorParams)},
 	} {
 		for _, f := range s.of.fields() {
 			if !strings.Contains(page, "`"+s.prefix+f.key+"`") {
