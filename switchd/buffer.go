@@ -13,6 +13,7 @@ type buffer struct {
 	used  int64 // of it
 	total int64 // bytes that wait at all ports
 	peak  int64
+	full  uint64                    // times that the pool had no room
 	in    [][link.NumQueues]ingress // by ingress port and priority
 }
 
@@ -57,7 +58,11 @@ func (s *Switch) fits(q int, n, size int64, in uint8, retx bool) bool {
 		return true
 	}
 	free := s.buf.pool - s.buf.used
-	return more <= free && (set.Alpha == 0 || float64(has) < set.Alpha*float64(free))
+	if more <= free && (set.Alpha == 0 || float64(has) < set.Alpha*float64(free)) {
+		return true
+	}
+	s.buf.full++
+	return false
 }
 
 // enter accounts for a frame that goes into queue q, where n bytes wait.

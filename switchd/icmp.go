@@ -27,7 +27,7 @@ func (s *Switch) expired(now vt.Time, in *link.Port, f *link.Frame, l3 int) {
 	if ip[0]>>4 == 6 {
 		from = s.cfg.Addr6
 	}
-	if _, err := wire.ParseUET(f.B, 0); err != nil {
+	if !isUET(ip) {
 		r := s.reply(in)
 		var ok bool
 		if r.B, ok = wire.AppendICMPError(r.B, ip, from, wire.ICMPTimeExceeded, 0); ok {

@@ -14,11 +14,12 @@ type Status struct {
 
 // BufferStatus is who has the buffer.
 type BufferStatus struct {
-	Size   int64 `json:"sizeBytes"` // 0: no shared limit
-	Used   int64 `json:"usedBytes"`
-	Peak   int64 `json:"peakBytes"` // since the run began
-	Pool   int64 `json:"poolBytes"` // of Size, what lossy queues share beyond their reserves
-	Shared int64 `json:"sharedBytes"`
+	Size   int64  `json:"sizeBytes"` // 0: no shared limit
+	Used   int64  `json:"usedBytes"`
+	Peak   int64  `json:"peakBytes"`   // since the run began
+	Pool   int64  `json:"poolBytes"`   // of Size, what lossy queues share beyond their reserves
+	Shared int64  `json:"sharedBytes"` // of Pool, taken
+	Full   uint64 `json:"full"`        // times that a frame found no room in the pool, by the threshold of its queue, since the run began
 }
 
 // QueueStatus is one queue of one egress port.
@@ -47,7 +48,7 @@ type PFCStatus struct {
 func (s *Switch) Status(now vt.Time) Status {
 	b := &s.buf
 	t := Status{Queues: []QueueStatus{}, PFC: []PFCStatus{}}
-	t.Buffer = BufferStatus{Size: s.set.Buffer.Shared, Used: b.total, Peak: b.peak}
+	t.Buffer = BufferStatus{Size: s.set.Buffer.Shared, Used: b.total, Peak: b.peak, Full: b.full}
 	if s.set.Buffer.Shared > 0 {
 		t.Buffer.Pool, t.Buffer.Shared = b.pool, b.used
 	}

@@ -28,7 +28,6 @@ import (
 type Config struct {
 	Addr4, Addr6 netip.Addr // the switch's own addresses
 	Seed         uint64     // of the ECMP hash
-	Hash         string     // of ECMP, where the settings name none
 	Ports        []Port
 	Settings     Settings // to begin with; Configure changes them
 }
@@ -66,9 +65,6 @@ func New(n *engine.Node, cfg Config) (*Switch, error) {
 	}
 	s.buf.in = make([][link.NumQueues]ingress, len(n.Ports))
 	s.dogs = make([][link.NumQueues]watchdog, len(n.Ports))
-	if cfg.Settings.ECMP.Hash == "" {
-		cfg.Settings.ECMP.Hash = cfg.Hash
-	}
 	if err := s.Configure(0, cfg.Settings); err != nil {
 		return nil, err
 	}
@@ -120,7 +116,7 @@ func (s *Switch) Reset(vt.Time) {
 	s.ecn, s.trim.rng = s.node.Rand("ecn"), s.node.Rand("trim")
 	clear(s.buf.in)
 	clear(s.dogs)
-	s.buf.total, s.buf.peak = 0, 0
+	s.buf.total, s.buf.peak, s.buf.full = 0, 0, 0
 	s.recount()
 }
 

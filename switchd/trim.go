@@ -195,6 +195,12 @@ func header(p []byte) (proto uint8, n int, first bool) {
 	return ip.Proto(), ip.HeaderLen(), at == 0
 }
 
+// isUET says whether an IP packet is UET, over UDP or native.
+func isUET(p []byte) bool {
+	proto, hl, first := header(p)
+	return proto == wire.ProtoNative || proto == wire.ProtoUDP && first && toUET(p[hl:])
+}
+
 func toUET(udp []byte) bool {
 	return len(udp) >= 4 && binary.BigEndian.Uint16(udp[2:]) == wire.UDPPort
 }

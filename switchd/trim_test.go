@@ -469,3 +469,70 @@ func TestCoinSparesWhatCannotBeTrimmed(t *testing.T) {
 		t.Errorf("%d bytes wait, %d accounted", n, r.s.buf.total)
 	}
 }
+
+// A frame whose payload is still in its sender's memory is cut like any other, and forgets it.
+func TestTrimOfReferredPayload(t *testing.T) {
+	for _, size := range []int{64, 1000} {
+		set := plan()
+		set.Trim.Size = size
+		r := newRig(t, set, 400*gig, gig)
+		payload := bytes.Repeat([]byte{0xAB}, 3000)
+		for range 60 {
+			f := r.Pool.Get()
+			f.B = wire.AppendUDPFrame(f.B, &wire.FrameFields{DstMAC: mac(0), SrcMAC: peer(0), Src: addr4(0, 1), Dst: addr4(1, 1), DSCP: dscpData})
+			f.B = append(f.B, make([]byte, 56)...)
+			f.B[wire.EthLen+wire.IPv4Len+wire.UDPLen] = byte(wire.TypeRUDReq) << 3
+			f.Refer(payload)
+			wire.FinishUDP(f.B)
+			r.deliver(0, f)
+		}
+		r.drain()
+		cut := ofDSCP(r.got(1), dscpTrimmed)
+		if len(cut) == 0 {
+			t.Fatal("nothing was trimmed")
+		}
+		for _, f := range cut {
+			if len(f.B) != size || f.Ref() != nil {
+				t.Fatalf("%d bytes, %d more referred to", len(f.B), len(f.Ref()))
+			}
+			if size > 98 && (f.B[98] != 0xAB || f.B[size-1] != 0xAB) {
+				t.Fatalf("payload % x", f.B[98:])
+			}
+		}
+	}
+}
+
+// A UET packet that dies on its way dies silently, with a tag or without; others are told.
+func TestExpiredUETIsSilent(t *testing.T) {
+	set := plan()
+	set.CSIG.Enabled = true
+	for _, v6 := range []bool{false, true} {
+		for _, csig := range []bool{false, true} {
+			for _, uet := range []bool{true, false} {
+				r := newRig(t, set, gig, gig)
+				f := r.frame(pkt{to: 1, size: 200, v6: v6})
+				if v6 {
+					f.B[wire.EthLen+7] = 1
+				} else {
+					f.B[wire.EthLen+8] = 1
+					wire.IPv4(f.B[wire.EthLen:]).SetChecksum()
+				}
+				if !uet {
+					l4 := wire.EthLen + wire.IPv4Len
+					if v6 {
+						l4 = wire.EthLen + wire.IPv6Len
+					}
+					f.B[l4+3]++ // destination port
+				}
+				if csig {
+					f.B, _ = wire.InsertCSIG(f.B, &wire.CSIGFields{})
+				}
+				r.deliver(0, f)
+				r.drain()
+				if answers := len(r.got(0)); answers != map[bool]int{true: 0, false: 1}[uet] || r.Ports[0].C[link.DropTTL] != 1 {
+					t.Errorf("v6=%v tag=%v uet=%v: %d answers", v6, csig, uet, answers)
+				}
+			}
+		}
+	}
+}
