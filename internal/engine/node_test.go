@@ -10,6 +10,7 @@ import (
 
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/wire"
 )
 
 // recorder is a core that writes down all that happens to it, and lets a test act on it.
@@ -32,7 +33,9 @@ func (r *recorder) NextFrame(now vt.Time, port int) *link.Frame {
 	return nil
 }
 
-func (r *recorder) Dequeued(now vt.Time, port int, f *link.Frame, sent bool) {}
+func (r *recorder) Dequeued(now vt.Time, port int, f *link.Frame, sent bool) {
+	r.note("%d dequeued %d: queue %d, sent %v", now, port, f.Queue, sent)
+}
 
 func (r *recorder) Arrive(now vt.Time, port int, f *link.Frame) {
 	r.note("%d arrive %d: %d %x", now, port, len(f.B), f.B[:min(4, len(f.B))])
@@ -204,11 +207,40 @@ func TestStartRunKeepsWhatNeighboursHaveBegun(t *testing.T) {
 	n.SetTimer(t0+7000, 4)
 	n.Advance(vt.Never - 1)
 	arrival := vt.Time(t0).Add(ahead + 20)
-	want := []string{"10000 reset", fmt.Sprintf("%d arrive 0: 2 0002", arrival), "15000 change", "17000 timer 4", "19020 arrive 1: 2 0003"}
+	want := []string{"9999 dequeued 0: queue 0, sent true", "10000 reset", fmt.Sprintf("%d arrive 0: 2 0002", arrival), "15000 change", "17000 timer 4", "19020 arrive 1: 2 0003"}
 	if !slices.Equal(r.log, want) {
 		t.Errorf("got %q\nwant %q", r.log, want)
 	}
 	s.frames[0].Release()
+	if n.Pool.Out() != 0 {
+		t.Errorf("%d frames are lost", n.Pool.Out())
+	}
+}
+
+// TestPauseIsThePortsOwn: a PFC frame stops a queue for its quanta without the core's help; going down drops what waits, and
+// the core hears of each frame that leaves a queue.
+func TestPauseIsThePortsOwn(t *testing.T) {
+	n, r, s := node(2, 20)
+	pfc := n.Pool.Get()
+	pause := wire.Pause{Enabled: 1 << 4}
+	pause.Quanta[4] = 1000 // 1280 ns
+	pfc.B, pfc.Due = wire.AppendPFC(pfc.B, wire.MAC{2}, &pause), 80
+	n.Deliver(1, pfc)
+	n.Call(200, func(now vt.Time) {
+		for _, q := range []int{4, 4, 4, 2} {
+			n.Ports[1].Enqueue(now, q, frame(n, 0, q))
+		}
+	})
+	n.Change(1381, func(now vt.Time) { n.Ports[1].SetImpair(now, link.Impair{Down: true}) })
+	n.Advance(vt.Never - 1)
+	want := []string{"200 dequeued 1: queue 2, sent true", "1380 dequeued 1: queue 4, sent true", "1381 dequeued 1: queue 4, sent false",
+		"1381 dequeued 1: queue 4, sent false"}
+	if !slices.Equal(r.log, want) || len(s.frames) != 2 || s.frames[1].Due != 1380+2+500 {
+		t.Errorf("got %q, %d frames left", r.log, len(s.frames))
+	}
+	for _, f := range s.frames {
+		f.Release()
+	}
 	if n.Pool.Out() != 0 {
 		t.Errorf("%d frames are lost", n.Pool.Out())
 	}

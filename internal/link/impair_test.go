@@ -154,7 +154,7 @@ func TestBitErrors(t *testing.T) {
 	pool := NewPool(9018)
 	for seed := uint64(1); seed <= 3; seed++ {
 		for _, ber := range []float64{1e-5, 1e-3, 0.1, 0.5} {
-			frames := min(200_000, int(2000/ber))
+			frames := min(60_000, int(2000/ber))
 			imp := Impair{BER: ber}
 			d := sick(seed, imp)
 			clean, turned, fcsOnly, pairs := 0, 0, 0, 0

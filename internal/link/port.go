@@ -225,7 +225,10 @@ func (p *Port) run(now vt.Time) {
 			f = p.src.NextFrame(now, p.Index)
 		}
 		if f == nil {
-			return
+			if p.ctlq.n == 0 && p.sched.ready(now) == 0 {
+				return
+			}
+			continue // the source has queued a frame instead
 		}
 		p.send(now, f)
 	}

@@ -172,10 +172,7 @@ func (s *scheduler) pause(q int, now, until vt.Time) {
 
 // next takes the frame whose turn it is, nil if all that waits is paused.
 func (s *scheduler) next(now vt.Time) *Frame {
-	ready := s.active
-	if s.paused != 0 {
-		ready &^= s.stopped(now) &^ s.ignore
-	}
+	ready := s.ready(now)
 	switch {
 	case ready == 0:
 		return nil
@@ -198,6 +195,14 @@ func (s *scheduler) next(now vt.Time) *Frame {
 			s.q[s.turn].deficit += s.q[s.turn].quantum
 		}
 	}
+}
+
+// ready tells which queues have a frame that may leave now.
+func (s *scheduler) ready(now vt.Time) uint8 {
+	if s.paused == 0 {
+		return s.active
+	}
+	return s.active &^ (s.stopped(now) &^ s.ignore)
 }
 
 // stopped tells which queues are paused now.

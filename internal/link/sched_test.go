@@ -113,6 +113,18 @@ func TestStrictQueuesByNumber(t *testing.T) {
 	}
 }
 
+// TestControlAloneLeaves: MAC control that finds the line busy leaves as soon as it is free, though nothing else waits.
+func TestControlAloneLeaves(t *testing.T) {
+	r := newRig(t, Config{Rate: 1e9, MTU: 1500, Queued: true}, nil)
+	r.enqueueIn(0, 976) // 8 µs
+	r.to(10)
+	r.p.EnqueueControl(r.now, r.frame(60, 99))
+	r.to(1e6)
+	if len(r.out) != 2 || r.out[1].at != 8000 || r.out[1].id != 99 {
+		t.Errorf("%+v", r.out)
+	}
+}
+
 // TestQOS03_SharesOfTheLine: deficit round robin divides the line by weight within 3 %, whatever the queues' frame lengths.
 func TestQOS03_SharesOfTheLine(t *testing.T) {
 	const mtu = 9000
@@ -181,18 +193,63 @@ func TestRoundsAreShort(t *testing.T) {
 	}
 }
 
-// TestUnusedShareIsNotSaved: a queue that was empty, or alone, has no claim on the past.
+// TestUnusedShareIsNotSaved: a queue that was alone, or empty now and then, has no claim on the past.
 func TestUnusedShareIsNotSaved(t *testing.T) {
 	s := newFull(t, Config{Rate: 400e9, MTU: 4096, Queued: true}, [NumQueues]Service{}, [NumQueues]func() int{1: always(4110)})
 	s.r.mute = true
 	s.r.to(1_000_000) // alone for a long time
+	s.lens[3] = s.lens[1]
+	s.r.enqueueIn(3, 4110)
+	s.r.enqueueIn(3, 4110)
+	for range 1000 {
+		s.r.enqueueIn(2, 60)
+		s.r.to(s.r.now + 500) // it is gone
+	}
 	s.line = [NumQueues]int64{}
 	s.lens[2] = always(60)
 	s.r.enqueueIn(2, 60)
 	s.r.enqueueIn(2, 60)
-	s.r.to(s.r.now + 20_000)
-	if a, b := float64(s.line[1]), float64(s.line[2]); a/b > 1.02 || b/a > 1.02 {
-		t.Errorf("%v bytes against %v", a, b)
+	s.r.to(s.r.now + 30_000)
+	for _, q := range []int{1, 3} {
+		if a, b := float64(s.line[q]), float64(s.line[2]); a/b > 1.02 || b/a > 1.02 {
+			t.Errorf("%v bytes against %v", a, b)
+		}
+	}
+}
+
+// shy is a source that queues its frames when it is asked for one, and those of MAC control.
+type shy struct {
+	r    *rig
+	left int
+}
+
+func (s *shy) Dequeued(now vt.Time, port int, f *Frame, sent bool) {}
+
+func (s *shy) NextFrame(now vt.Time, port int) *Frame {
+	if s.left == 0 {
+		return nil
+	}
+	if s.left--; s.left%2 == 0 {
+		s.r.p.EnqueueControl(now, s.r.frame(60, 9))
+	} else {
+		s.r.p.Enqueue(now, 3, s.r.frame(60, 3))
+	}
+	return nil
+}
+
+// TestSourceMayQueueInstead: what a source queues from within NextFrame leaves without another kick, one after the other.
+func TestSourceMayQueueInstead(t *testing.T) {
+	s := &shy{left: 10}
+	s.r = newRig(t, Config{Rate: 84e9, MTU: 1500}, s)
+	s.r.p.Kick(0)
+	s.r.to(1e6)
+	for i, x := range s.r.out {
+		if x.at != vt.Time(8*i) || x.due != x.at+8 {
+			t.Errorf("frame %d: %+v", i, x)
+		}
+	}
+	if len(s.r.out) != 10 || s.r.pool.Out() != 0 {
+		t.Errorf("%d frames left", len(s.r.out))
 	}
 }
 

@@ -2,6 +2,7 @@ package link
 
 import (
 	"cmp"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -171,6 +172,34 @@ func TestDuplicatesShareTheirDamage(t *testing.T) {
 	}
 }
 
+// TestDamageSparesTheSender: the wrong bits of a frame that refers to its payload are its own.
+func TestDamageSparesTheSender(t *testing.T) {
+	pool, payload := NewPool(9018), make([]byte, 1000)
+	imp := Impair{BER: 0.01}
+	d := sick(2, imp)
+	for range 20 {
+		f, whole := pool.Get(), pool.Get()
+		f.B = append(f.B, packet(false, 0, 17, 4793, 2)...)
+		f.Refer(payload)
+		whole.B = append(whole.B, f.B[:len(f.B)-len(payload)-wire.CRCLen]...)
+		whole.Refer(payload)
+		whole.Fill()
+		d.next(&imp, f)
+		wrong := 0
+		for i := range f.B {
+			wrong += bits.OnesCount8(f.B[i] ^ whole.B[i])
+		}
+		if !f.Damaged || f.Ref() != nil || wrong < 30 || wrong > 150 || bits.OnesCount32(f.FCS^wire.FCS(whole.B)) > 6 {
+			t.Fatalf("damaged %v, %d wrong bits, FCS %08x of %08x", f.Damaged, wrong, f.FCS, wire.FCS(whole.B))
+		}
+		f.Release()
+		whole.Release()
+	}
+	if !slices.Equal(payload, make([]byte, 1000)) {
+		t.Error("the sender's payload is damaged")
+	}
+}
+
 // TestMendedFrameGoesOn: a frame whose FCS fits in spite of wrong bits is as good as any other, also on the next link.
 func TestMendedFrameGoesOn(t *testing.T) {
 	r := newRig(t, Config{Rate: 1e9, MTU: 1500, Queued: true}, nil)
@@ -224,7 +253,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 			case 1:
 				r.receive(r.pfc(uint8(rng.IntN(256)), uint16(rng.IntN(300))))
 			case 2:
-				r.p.Flush(r.now, uint8(rng.IntN(256))&uint8(rng.IntN(256)), DropWatchdog)
+				r.p.Flush(r.now, uint8(1<<rng.IntN(8)|1<<rng.IntN(8)), DropWatchdog)
 			default:
 				for range 1 + rng.IntN(4) {
 					offered++
