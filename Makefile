@@ -108,6 +108,10 @@ fuzz: ## every fuzz target under FUZZDIRS (.) for FUZZTIME (30s)
 	  done; \
 	done
 
+.PHONY: conformance
+conformance: ## run the tests of the specification's requirements and write docs/conformance.md (real labs need root)
+	@$(GO) run ./scripts/conformance
+
 .PHONY: images
 images: build ## the image of the lab daemon, uetlab/labd (images of nodes are made by `uetlab up`)
 	docker build -t uetlab/labd -f images/Dockerfile bin

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// page is the table of all requirements.
+type page struct {
+	lists []checklist
+	byReq map[string]*entry
+}
+
+// entry is a requirement with its tests and how they ended.
+type entry struct {
+	requirement
+	tests  []test
+	ended  []result
+	reason string // why there is no test, or what its tests leave out
+}
+
+// Verdicts on a requirement.
+const (
+	verdictPass   = "pass"
+	verdictPart   = "pass in part"
+	verdictFail   = "fail"
+	verdictNot    = "not yet"
+	verdictNotRun = "not run" // there are tests, but none of them ran to its end
+)
+
+// makePage joins requirements, tests and results. Each requirement has a test, or a reason for which it has none.
+func makePage(lists []checklist, tests []test, ended map[string]result) (*page, error) {
+	p := &page{lists: lists, byReq: map[string]*entry{}}
+	ids := map[string]bool{}
+	for _, l := range lists {
+		for _, g := range l.Groups {
+			for _, r := range g.Reqs {
+				p.byReq[r.Group+r.Number] = &entry{requirement: r, reason: reasons[r.ID]}
+				ids[r.ID], ids[r.Group] = true, true
+			}
+		}
+	}
+	for _, t := range tests {
+		e := p.byReq[t.Req]
+		e.tests = append(e.tests, t)
+		res, ran := ended[t.String()]
+		if !ran {
+			res = resultNone
+		}
+		e.ended = append(e.ended, res)
+	}
+	for _, e := range p.rows() {
+		if len(e.tests) > 0 {
+			continue
+		}
+		if e.reason == "" {
+			e.reason = reasons[e.Group]
+		}
+		if e.reason == "" {
+			return nil, fmt.Errorf("%s has no test whose name begins with Test%s%s, and reasons.go does not say why", e.ID, e.Group, e.Number)
+		}
+	}
+	for id := range reasons {
+		if !ids[id] {
+			return nil, fmt.Errorf("reasons.go: no checklist has %s", id)
+		}
+	}
+	return p, nil
+}
+
+// rows are all requirements in the order of the checklists.
+func (p *page) rows() (list []*entry) {
+	for _, l := range p.lists {
+		for _, g := range l.Groups {
+			list = append(list, p.of(g)...)
+		}
+	}
+	return list
+}
+
+func (p *page) of(g group) (list []*entry) {
+	for _, r := range g.Reqs {
+		list = append(list, p.byReq[r.Group+r.Number])
+	}
+	return list
+}
+
+func (e *entry) verdict() string {
+	switch {
+	case len(e.tests) == 0:
+		return verdictNot
+	case slices.Contains(e.ended, resultFail):
+		return verdictFail
+	case !slices.Contains(e.ended, resultPass):
+		return verdictNotRun
+	case e.reason != "":
+		return verdictPart
+	}
+	return verdictPass
+}
+
+// cell is the verdict with its reason.
+func (e *entry) cell() string {
+	switch v := e.verdict(); v {
+	case verdictNot, verdictPart:
+		return v + ": " + e.reason
+	case verdictFail:
+		return "**fail**"
+	default:
+		return v
+	}
+}
+
+// where lists on what the tests ran that came to an end.
+func (e *entry) where() string {
+	var list []string
+	for _, w := range []string{"unit", "simulator", "real labs"} {
+		for i, t := range e.tests {
+			if t.where() == w && (e.ended[i] == resultPass || e.ended[i] == resultFail) {
+				list = append(list, w)
+				break
+			}
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// links names the tests; what is not in the verdict stands beside the name.
+func (e *entry) links() string {
+	var list []string
+	for i, t := range e.tests {
+		s := fmt.Sprintf("[%s](../%s)", t, t.File)
+		if e.ended[i] != resultPass {
+			s += " (" + string(e.ended[i]) + ")"
+		}
+		list = append(list, s)
+	}
+	return strings.Join(list, "<br>")
+}
+
+const pageHead = `# Conformance
+
+For every requirement in the checklists of the [specification pages](spec/): which tests show it and how they ended. This page is made by
+` + "`make conformance`" + `, which runs exactly these tests; a change by hand is undone by the next run, and a test of the tree notices when
+requirements, statements or tests here are not those of the tree.
+
+A test belongs to the requirement with which its name begins: ` + "`TestTRIM01_TrimmedToSize`" + ` is for TRIM-01. *Unit* tests drive one switch, port or
+codec frame by frame. *Simulator* tests run whole fabrics with end points. *Real labs* are namespaces joined by veth pairs, with packets through the
+kernel. All times are virtual in each of them. Run one with ` + "`go test -v -run TestTRIM01 ./switchd`" + `.
+
+`
+
+// markdown is the page.
+func (p *page) markdown() []byte {
+	var b bytes.Buffer
+	b.WriteString(pageHead)
+	p.summary(&b)
+	for _, l := range p.lists {
+		fmt.Fprintf(&b, "\n## [%s](%s), section %s\n", l.Title, strings.TrimPrefix(l.File, "docs/"), l.Section)
+		for _, g := range l.Groups {
+			fmt.Fprintf(&b, "\n### %s\n\n| Id | Requirement | Tests | Where | Result |\n|---|---|---|---|---|\n", g.Title)
+			for _, e := range p.of(g) {
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", e.ID, e.Statement, e.links(), e.where(), e.cell())
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// summary counts the verdicts by group of ids.
+func (p *page) summary(b *bytes.Buffer) {
+	verdicts := []string{verdictPass, verdictPart, verdictFail, verdictNotRun, verdictNot}
+	var order []string
+	count := map[[2]string]int{}
+	for _, e := range p.rows() {
+		if !slices.Contains(order, e.Group) {
+			order = append(order, e.Group)
+		}
+		for _, g := range []string{e.Group, "all"} {
+			count[[2]string{g, e.verdict()}]++
+			count[[2]string{g, ""}]++
+		}
+	}
+	fmt.Fprintf(b, "| Group | Requirements | %s |\n|---|%s\n", strings.Join(verdicts, " | "), strings.Repeat("---|", 1+len(verdicts)))
+	for _, g := range append(order, "all") {
+		fmt.Fprintf(b, "| %s | %d |", g, count[[2]string{g, ""}])
+		for _, v := range verdicts {
+			fmt.Fprintf(b, " %s |", number(count[[2]string{g, v}]))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// number is a count, of which none needs no ink.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// linkForm is a test in the page: its name, its file, and how it ended if it did not pass.
+var linkForm = regexp.MustCompile(`\[([\w/]+\.Test\w+)\]\(\.\./([\w/.]+)\)(?: \(([a-z ]+)\))?`)
+
+// resultsIn reads how tests ended from a page that was written earlier.
+func resultsIn(markdown []byte) map[string]result {
+	ended := map[string]result{}
+	for _, m := range linkForm.FindAllSubmatch(markdown, -1) {
+		res := resultPass
+		if len(m[3]) > 0 {
+			res = result(m[3])
+		}
+		ended[string(m[1])] = res
+	}
+	return ended
+}
+
+// gone lists the tests of a written page that the tree does not have where the page says.
+func gone(markdown []byte, tests []test) (names []string) {
+	for _, m := range linkForm.FindAllSubmatch(markdown, -1) {
+		if !slices.ContainsFunc(tests, func(t test) bool { return t.String() == string(m[1]) && t.File == path.Clean(string(m[2])) }) {
+			names = append(names, string(m[1]))
+		}
+	}
+	return names
+}
