@@ -15,6 +15,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/topologies"
 	"github.com/uetlab/uetlab/workload"
+	"github.com/uetlab/uetlab/workload/matrix"
 )
 
 // completeName is the hidden command that the shells ask.
@@ -124,6 +125,10 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 		return nodesOf(ctx, words)
 	case "links":
 		return append(linksOf(ctx, words), capture.AllLinks)
+	case "cm-start-unit":
+		return []string{matrix.Microseconds, matrix.Picoseconds}
+	case "emit":
+		return []string{emitHTSim}
 	case "algo":
 		return []string{workload.AlgoRing, workload.AlgoRD}
 	case "op":
@@ -177,8 +182,12 @@ func workloadNames() []string {
 }
 
 func topologiesHere() []string {
-	files, _ := filepath.Glob("*.y*ml") // the pattern is sound
-	return append(topologies.Names(), files...)
+	out := topologies.Names()
+	for _, pattern := range []string{"*.y*ml", "*" + htsimFile} {
+		files, _ := filepath.Glob(pattern) // the patterns are sound
+		out = append(out, files...)
+	}
+	return out
 }
 
 func labsHere() []string {

@@ -20,13 +20,13 @@ func runCommand() *cli.Command {
 			"Figures are virtual time. Exit code 8 says that the data was wrong, 9 that the run's fidelity is invalid.",
 		examples: []string{"uetlab run allreduce --size 4MiB --ranks 8 --check", "uetlab run permutation --size 2MiB --seed 1",
 			"uetlab run alltoall --size 8:128M:2 --format json # a sweep", "uetlab run sendrecv --ranks 0,3,5 --iters 10",
-			"uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0"},
+			"uetlab run matrix --file x.cm --emit htsim", "uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0"},
 		flags: labFlags(append(workloadFlags(), traceFlags()...)...), run: runWorkload}.command()
 }
 
 // workloadFlags are the flags that say what is run; run and sim have them in common.
 func workloadFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "size", Value: "1MiB", Usage: "bytes per sender, or a sweep `FROM:TO:FACTOR`"},
 		&cli.StringFlag{Name: "ranks", Usage: "how many `RANKS`, or the end points to take, rank 0 first: 0,3,5; default all"},
 		&cli.IntFlag{Name: "iters", Value: 1, Usage: "iterations"},
@@ -38,7 +38,7 @@ func workloadFlags() []cli.Flag {
 		&cli.StringFlag{Name: "type", Usage: "element type of allreduce: uint32, int32 or float32"},
 		&cli.IntFlag{Name: "root", Usage: "rank that broadcast sends from or incast sends to"},
 		&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
-	}
+	}, matrixFlags()...)
 }
 
 func workloadText() string {
@@ -66,7 +66,7 @@ func runRequest(c *call, name string) (api.RunRequest, error) {
 	if req.Iterations < 1 || req.Iterations > workload.MaxIters {
 		return req, usage("--iters (%d): not a number of iterations", req.Iterations).WithHint("give 1 to %d", workload.MaxIters)
 	}
-	return req, nil
+	return req, c.readMatrix(&req)
 }
 
 func knownWorkload(command, name string) error {
@@ -126,6 +126,9 @@ func runWorkload(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.wantFailures(cl, req.Matrix); err != nil {
+		return explain(d, err)
+	}
 	results, err := c.runSizes(cl, req, trace)
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
@@ -174,6 +177,8 @@ func (c *call) runSizes(cl *api.Client, req api.RunRequest, trace bool) (results
 // printResults prints one result, or an array of them for a sweep.
 func (c *call) printResults(results []workload.Result, sweep bool) error {
 	switch {
+	case c.String("emit") != "":
+		return c.emit(results)
 	case c.String("format") == formatTable:
 		return workload.WriteTable(c.out, results)
 	case sweep:
@@ -215,7 +220,11 @@ func (b *runBar) show(p *api.RunProgressInfo) {
 		b.bar = progressbar.NewOptions64(p.TotalBytes, progressbar.OptionSetWriter(b.c.err), progressbar.OptionShowBytes(true),
 			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(redraw), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false))
 	}
-	b.bar.Describe(fmt.Sprintf("%s %s, iteration %d, %s virtual", b.workload, bytesText(p.SizeBytes), p.Iteration, nanos(p.VirtualNs)))
+	what := b.workload
+	if p.SizeBytes > 0 { // a matrix has no one size
+		what += " " + bytesText(p.SizeBytes)
+	}
+	b.bar.Describe(fmt.Sprintf("%s, iteration %d, %s virtual", what, p.Iteration, nanos(p.VirtualNs)))
 	_ = b.bar.Set64(min(p.DoneBytes, p.TotalBytes)) // a bar that cannot be drawn stops nothing
 }
 

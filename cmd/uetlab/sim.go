@@ -12,6 +12,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/sim"
 	"github.com/uetlab/uetlab/workload"
@@ -21,12 +22,15 @@ func simCommand() *cli.Command {
 	return verb{name: "sim", args: "TOPOLOGY -- WORKLOAD", usage: "run a workload on a simulated fabric", min: 2, max: 2,
 		text: "The same nodes, ports and workloads as in a lab, in one process: no rights, no kernel, the same figures. TOPOLOGY is what\n" +
 			"up takes, WORKLOAD and its flags what run takes; the -- may be left out. Same flags, same output, to the byte: the time\n" +
-			"that it took is printed only with --wall.\n\nWorkloads:\n" + workloadText() +
-			"Exit codes are those of run.",
+			"that it took is printed only with --wall. Every size of a sweep has a fabric of its own. Times of --link count from the start\n" +
+			"of the run; without one the fabric has converged before it. Exit codes are those of run.\n\nWorkloads:\n" + workloadText(),
 		examples: []string{"uetlab sim fat-tree-2x4 -- permutation --size 2MiB", "uetlab sim fat-tree-k8 -- allreduce --size 4MiB --check --format json",
-			"uetlab sim my.yaml -- alltoall --size 8:128M:2 --wall"},
+			"uetlab sim my.yaml -- alltoall --size 8:128M:2 --wall", "uetlab sim ls16.topo -- matrix --file x.cm --emit htsim",
+			"uetlab sim fat-tree-2x4 --link 'leaf0-spine0 fail at=+30us' --link 'leaf1-spine0 loss=0.1%' -- permutation",
+			"uetlab sim fat-tree-2x4 -- incast --trace sim.pcapng --links leaf0-spine0,host0-leaf0"},
 		flags: append(append(workloadFlags(), traceFlags()...),
 			&cli.StringFlag{Name: "until", Usage: "stop `TIME` (virtual) after the start of a run, done or not"},
+			&cli.StringSliceFlag{Name: "link", Usage: "do to a link what link set and link fail do: `'LINK SETTING… [from=NODE] [at=TIME]'`; may stand often"},
 			&cli.Uint64Flag{Name: "lab-seed", Value: 1, Usage: "of every random choice of the fabric: what up has as --seed"},
 			&cli.BoolFlag{Name: "wall", Usage: "print how long it took, in wall time"},
 			&cli.StringFlag{Name: "cpuprofile", Usage: "write a profile for go tool pprof to `FILE`"},
@@ -39,7 +43,7 @@ type simulation struct {
 	c      *call
 	req    api.RunRequest
 	plan   *topology.Plan
-	fabric *sim.Fabric
+	faults *simFaults
 	traced bool
 	trace  *simTrace // nil where not traced
 	bar    runBar
@@ -58,7 +62,7 @@ func runSim(c *call) error {
 		return err
 	}
 	if s.traced {
-		if s.trace, err = newSimTrace(c, s.plan, s.fabric); err != nil {
+		if s.trace, err = newSimTrace(c, s.plan); err != nil {
 			return errors.Join(err, stop())
 		}
 	}
@@ -86,7 +90,7 @@ func runSim(c *call) error {
 	return verdict(results)
 }
 
-// newSimulation reads the command line and builds the fabric.
+// newSimulation reads the command line.
 func newSimulation(c *call) (*simulation, error) {
 	s := &simulation{c: c}
 	var err error
@@ -108,7 +112,13 @@ func newSimulation(c *call) (*simulation, error) {
 	if s.plan, err = simPlan(c.arg(0)); err != nil {
 		return nil, err
 	}
-	s.fabric, err = sim.New(s.plan, c.Uint64("lab-seed"))
+	if s.faults, err = linkFaults(s.plan, c.StringSlice("link")); err != nil || s.req.Matrix == nil {
+		return s, err
+	}
+	down, err := failures(s.plan, s.req.Matrix)
+	for _, id := range down {
+		s.faults.before = append(s.faults.before, faults.Fault{Link: id, From: faults.Both, Op: faults.Fail})
+	}
 	return s, err
 }
 
@@ -159,9 +169,26 @@ func simPlan(arg string) (*topology.Plan, error) {
 	return plan, nil
 }
 
-// run simulates one size.
+// build makes a fabric for one run and prepares it; s.t0 becomes the start of the run.
+func (s *simulation) build() (*sim.Fabric, error) {
+	fabric, err := sim.New(s.plan, s.c.Uint64("lab-seed"))
+	if err != nil {
+		return nil, err
+	}
+	if s.trace != nil {
+		s.trace.tap(fabric)
+	}
+	s.t0, err = s.faults.schedule(fabric, s.plan, s.t0)
+	return fabric, err
+}
+
+// run simulates one size, on a fabric of its own.
 func (s *simulation) run(size int64) (workload.Result, error) {
 	spec, err := s.req.Spec(s.plan, size, nil)
+	if err != nil {
+		return workload.Result{}, err
+	}
+	fabric, err := s.build()
 	if err != nil {
 		return workload.Result{}, err
 	}
@@ -170,7 +197,7 @@ func (s *simulation) run(size int64) (workload.Result, error) {
 		opt.Until = s.t0.Add(s.until)
 	}
 	began := time.Now()
-	res, err := s.fabric.Run(spec, s.t0, opt)
+	res, err := fabric.Run(spec, s.t0, opt)
 	end, acked := ended(&res)
 	if s.c.Bool("wall") {
 		res.WallSeconds = time.Since(began).Seconds()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -212,6 +213,62 @@ func TestSimErrors(t *testing.T) {
 	if o := runLine(t, context.Background(), "sim pair -- incats --format json"); !strings.HasPrefix(o.out, `{"error":`) {
 		t.Errorf("an error behind --: %+v", o)
 	}
+}
+
+// TestSimLinks does things to links, and wants of a run what follows from them.
+func TestSimLinks(t *testing.T) {
+	const w = "sim fat-tree-2x4 -- permutation --size 256KiB --check --format json"
+	healthy := simArgs(t, w)
+	for name, c := range map[string]struct {
+		link        []string
+		slower, hit bool
+	}{
+		"down from the start": {[]string{"leaf0-spine0 fail"}, true, false},
+		"fails in the run":    {[]string{"leaf0-spine0 fail at=+5us"}, true, true},
+		"loss one way":        {[]string{"leaf0-spine0 loss=20% from=leaf0"}, true, true},
+		"two":                 {[]string{"leaf0-spine0 rate=50%", "leaf1-spine1 delay=+2us burst=p:5%,r:25%"}, true, true},
+		"mended before":       {[]string{"leaf0-spine0 loss=50%", "leaf0-spine0 restore at=0s"}, false, false},
+		"after the end":       {[]string{"leaf0-spine0 fail at=+5ms"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			words := strings.Fields(w)
+			for _, l := range c.link {
+				words = append(words, "--link", l)
+			}
+			r := simArgs(t, words...)
+			if r.Correct == nil || !*r.Correct || c.slower != (r.FCT.Max > healthy.FCT.Max) || c.hit != (r.Drops > 0) {
+				t.Errorf("correct %v, slowest %d (healthy: %d), %d drops", r.Correct, r.FCT.Max, healthy.FCT.Max, r.Drops)
+			}
+		})
+	}
+	for link, msg := range map[string]string{"leaf0-spine0": "nothing to set", "leaf0-spine9 fail": "no such name", "leaf0-spine0 los=1%": "did you mean loss?",
+		"leaf0-spine0 fail at=soon": "not a virtual time", "leaf0-spine0 fail from=leaf1": "joins leaf0 and spine0", "leaf0-spine0 fail from=x": "no such name", " ": "no link"} {
+		if o := runWords(t, append(strings.Fields(w), "--link", link)); o.code != api.CodeUsage && o.code != api.CodeNotFound || !strings.Contains(o.err, msg) {
+			t.Errorf("%s: %+v, want %q", link, o, msg)
+		}
+	}
+}
+
+// runWords runs a command line of words that may have blanks.
+func runWords(t *testing.T, words []string) outcome {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	u := &ui{in: os.Stdin, out: &counter{Writer: &out}, err: &errOut, signals: &signals{}}
+	code := run(context.Background(), u, words)
+	return outcome{code, out.String(), errOut.String()}
+}
+
+// simArgs gives the result of a command line that simulates.
+func simArgs(t *testing.T, words ...string) (r workload.Result) {
+	t.Helper()
+	if len(words) == 1 {
+		words = strings.Fields(words[0])
+	}
+	o := runWords(t, words)
+	if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != 0 {
+		t.Fatalf("%v, %+v", err, o)
+	}
+	return r
 }
 
 func TestSimProfile(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 // simTrace writes the frames of links of a simulated fabric as tcpdump writes those of a lab.
 type simTrace struct {
+	from   []topology.End // sending end of each direction
 	file   *os.File
 	out    *capture.Writer
 	sorter *capture.Sorter
@@ -24,8 +25,8 @@ type simTrace struct {
 	err    error         // of the output: the first one
 }
 
-// newSimTrace opens the file of --trace and taps the links of --links.
-func newSimTrace(c *call, plan *topology.Plan, fabric *sim.Fabric) (*simTrace, error) {
+// newSimTrace opens the file of --trace for the links of --links.
+func newSimTrace(c *call, plan *topology.Plan) (*simTrace, error) {
 	links, err := capture.Links(plan, c.String("links"))
 	if err != nil {
 		return nil, api.Errorf(api.CodeNotFound, "--links: %w", err)
@@ -34,9 +35,7 @@ func newSimTrace(c *call, plan *topology.Plan, fabric *sim.Fabric) (*simTrace, e
 	t := &simTrace{slack: ahead(plan)}
 	for _, id := range links {
 		for _, from := range []topology.End{plan.Links[id].A, plan.Links[id].B} {
-			iface := len(dirs)
-			dirs = append(dirs, capture.DirectionOf(plan, id, from))
-			fabric.Tap(from.Node, from.Port, func(f *link.Frame) { t.take(iface, f) })
+			dirs, t.from = append(dirs, capture.DirectionOf(plan, id, from)), append(t.from, from)
 		}
 	}
 	// Dues of one direction may decrease where an impairment reorders: only the watermark lets frames go.
@@ -49,6 +48,13 @@ func newSimTrace(c *call, plan *topology.Plan, fabric *sim.Fabric) (*simTrace, e
 		return nil, errors.Join(fmt.Errorf("--trace: %w", err), t.file.Close())
 	}
 	return t, nil
+}
+
+// tap has a fabric show its frames, which must be of later times than those of the fabric before.
+func (t *simTrace) tap(fabric *sim.Fabric) {
+	for iface, from := range t.from {
+		fabric.Tap(from.Node, from.Port, func(f *link.Frame) { t.take(iface, f) })
+	}
 }
 
 // maxHeld is how many frames may wait for their turn: all that fit into memory, for none must go too early.

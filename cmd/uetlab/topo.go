@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -13,7 +14,7 @@ import (
 
 func topoCommand() *cli.Command {
 	return verb{name: "topo", usage: "list, show, check and make topologies",
-		text:     "A TOPOLOGY is the name of a shipped one, a name that a topology is generated from, or a file.",
+		text:     "A TOPOLOGY is the name of a shipped one, a name that a topology is generated from, or a file: YAML, or .topo of htsim.",
 		examples: []string{"uetlab topo ls", "uetlab topo show fat-tree-2x4", "uetlab topo gen fat-tree-k8 > big.yaml"},
 		subs: []*cli.Command{
 			verb{name: "ls", usage: "list the shipped topologies and the names that generate one",
@@ -27,8 +28,8 @@ func topoCommand() *cli.Command {
 					_, err := c.out.Write(topology.Schema())
 					return err
 				}}.command(),
-			verb{name: "gen", args: "NAME", usage: "print the topology file of a shipped or generated name", min: 1, max: 1,
-				examples: []string{"uetlab topo gen fat-tree-4x8x4 > my.yaml", "uetlab topo gen pair"}, run: runTopoGen}.command(),
+			verb{name: "gen", args: "NAME", usage: "print the topology file of a shipped or generated name, or of a file of htsim", min: 1, max: 1,
+				examples: []string{"uetlab topo gen fat-tree-4x8x4 > my.yaml", "uetlab topo gen pair", "uetlab topo gen ls16.topo > ls16.yaml"}, run: runTopoGen}.command(),
 		}}.command()
 }
 
@@ -67,12 +68,27 @@ func runTopoLs(c *call) error {
 
 // planOf works a topology out; its errors are usage errors.
 func planOf(arg string) (*topology.Plan, error) {
-	s, err := topology.Resolve(arg)
+	s, err := resolve(arg)
 	if err != nil {
 		return nil, topologyError(err)
 	}
 	plan, err := topology.BuildPlan(s)
 	return plan, topologyError(err)
+}
+
+// htsimFile ends the names of topology files of htsim.
+const htsimFile = ".topo"
+
+// resolve reads a topology: by name, of a file, or of a file of htsim.
+func resolve(arg string) (*topology.Spec, error) {
+	if !strings.HasSuffix(arg, htsimFile) {
+		return topology.Resolve(arg)
+	}
+	text, err := os.ReadFile(arg)
+	if err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	return topology.ParseHTSim(arg, text)
 }
 
 func runTopoShow(c *call) error {
@@ -154,12 +170,20 @@ func runTopoValidate(c *call) error {
 	return usage("topo validate: %d of %d topologies are wrong", bad, len(views))
 }
 
+// generate makes the topology of a name, or of a file of htsim.
+func generate(arg string) (*topology.Spec, error) {
+	if strings.HasSuffix(arg, htsimFile) {
+		return resolve(arg)
+	}
+	return topology.Generate(arg)
+}
+
 func runTopoGen(c *call) error {
 	if text, ok := topologies.Read(c.arg(0)); ok {
 		_, err := c.out.Write(text)
 		return err
 	}
-	s, err := topology.Generate(c.arg(0))
+	s, err := generate(c.arg(0))
 	if err != nil {
 		return topologyError(err)
 	}

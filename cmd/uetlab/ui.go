@@ -150,7 +150,7 @@ const program = "uetlab"
 // newApp makes the parser of command lines that are in order. It prints nothing and ends nothing by itself.
 func newApp(u *ui, commands []*cli.Command) *cli.App {
 	return &cli.App{
-		Name: program, Commands: commands, HideHelp: true, HideVersion: true, Writer: u.out, ErrWriter: u.err,
+		Name: program, Commands: commands, HideHelp: true, HideVersion: true, DisableSliceFlagSeparator: true, Writer: u.out, ErrWriter: u.err,
 		Metadata:       map[string]any{uiKey: u},
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return flagError(err) },

@@ -9,7 +9,7 @@ import (
 // whether it can take part; nil: all can. Errors are of CodeUsage, or of CodePartial where a rank's node is dead.
 func (r *RunRequest) Spec(plan *topology.Plan, size int64, alive func(node int) bool) (workload.Spec, error) {
 	s := workload.Spec{Workload: r.Workload, Size: size, Iters: max(1, r.Iterations), Check: r.Check, Seed: r.Seed,
-		Algo: r.Algo, Op: r.Op, Type: r.Type, Root: r.Root, Window: r.Window}
+		Algo: r.Algo, Op: r.Op, Type: r.Type, Root: r.Root, Window: r.Window, Matrix: r.Matrix}
 	nodes, err := r.place(plan, alive)
 	if err != nil {
 		return s, err
@@ -37,8 +37,15 @@ func (r *RunRequest) place(plan *topology.Plan, alive func(node int) bool) ([]in
 	pick := r.Ranks
 	if len(pick) == 0 {
 		n := r.RankCount
-		if n == 0 {
+		switch {
+		case n != 0:
+		case r.Matrix == nil:
 			n = len(hosts)
+		default:
+			n = r.Matrix.Nodes
+			if n > len(hosts) {
+				return nil, Errorf(CodeUsage, "matrix: %d hosts, the lab has %d end points", n, len(hosts)).WithHint("take a larger topology")
+			}
 		}
 		if n > len(hosts) {
 			return nil, Errorf(CodeUsage, "--ranks (%d): the lab has %d end points", n, len(hosts))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/workload"
+	"github.com/uetlab/uetlab/workload/matrix"
 )
 
 // RunRequest asks for a workload on the lab's end points.
@@ -26,6 +27,8 @@ type RunRequest struct {
 	Type   string `json:"type,omitempty"`
 	Root   int    `json:"root,omitempty"`
 	Window int    `json:"window,omitempty"`
+	// Matrix is what the workload matrix plays; Sizes is one 0 then.
+	Matrix *matrix.Matrix `json:"matrix,omitempty"`
 }
 
 // Types of RunEvent.

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/faults"
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/sim"
+)
+
+// simFaults are what --link and a matrix do to the links of a simulated fabric.
+type simFaults struct {
+	before []faults.Fault // long before the run begins: the fabric has converged
+	during []faults.Fault // at so many ns after its start
+}
+
+// linkFaults reads the values of --link: LINK SETTING… [from=NODE] [at=TIME].
+func linkFaults(plan *topology.Plan, values []string) (*simFaults, error) {
+	s := &simFaults{}
+	for _, v := range values {
+		f, timed, err := linkFault(plan, v)
+		if err != nil {
+			e := api.AsError(err)
+			return nil, api.Errorf(e.Code, "--link (%s): %w", v, e).WithHint("%s", e.Hint)
+		}
+		if timed {
+			s.during = append(s.during, f)
+		} else {
+			s.before = append(s.before, f)
+		}
+	}
+	return s, nil
+}
+
+func linkFault(plan *topology.Plan, value string) (f faults.Fault, timed bool, err error) {
+	words := strings.Fields(value)
+	if len(words) == 0 {
+		return f, false, usage("no link").WithHint("write --link 'leaf0-spine0 loss=0.1%%', or --link 'leaf0-spine0 fail at=+30us'")
+	}
+	f = faults.Fault{From: faults.Both, Op: faults.Change}
+	if f.Link, _, err = plan.FindLink(words[0]); err != nil {
+		return f, false, notFound(err)
+	}
+	var settings []string
+	for _, w := range words[1:] {
+		if at, ok := strings.CutPrefix(w, "at="); ok {
+			ns, _, err := api.ParseAt(at)
+			if err != nil {
+				return f, false, err
+			}
+			f.At, timed = vt.Time(ns), true
+		} else if name, ok := strings.CutPrefix(w, "from="); ok {
+			n, err := plan.Node(name)
+			if err != nil {
+				return f, false, notFound(err)
+			}
+			f.From = n.ID
+		} else {
+			settings = append(settings, w)
+		}
+	}
+	if len(settings) == 1 && slices.Contains([]string{faults.Fail, faults.Restore}, settings[0]) {
+		f.Op = settings[0]
+	} else if f.Set, err = faults.ParseSettings(settings); err != nil {
+		return f, false, faultError(err)
+	}
+	return f, timed, faultError(f.Check(plan))
+}
+
+// faultError words what a change of a link is refused for.
+func faultError(err error) error {
+	var e *faults.Error
+	if errors.As(err, &e) {
+		return usage("%w", err).WithHint("%s", e.Hint)
+	}
+	return err
+}
+
+// schedule has a fabric whose time is before from do all that, and gives the earliest time at which a run may begin.
+func (s *simFaults) schedule(fabric *sim.Fabric, plan *topology.Plan, from vt.Time) (t0 vt.Time, err error) {
+	t0 = from
+	var list []faults.Fault
+	for _, f := range s.before {
+		f.At = from + 1
+		t0 = f.At.Add(max(0, plan.Convergence) + 1)
+		list = append(list, f)
+	}
+	for _, f := range s.during {
+		f.At += t0
+		list = append(list, f)
+	}
+	if len(list) == 0 {
+		return t0, nil
+	}
+	batch, err := faults.New(plan).Schedule(list...)
+	if err != nil {
+		return t0, faultError(err)
+	}
+	return t0, batch.Each(fabric.Change)
+}
