@@ -7,6 +7,7 @@ import (
 
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/switchd"
+	"github.com/uetlab/uetlab/wire"
 )
 
 // complaint is something that the settings of a switch must not be.
@@ -184,11 +185,25 @@ func (c *settler) checkRest() []complaint {
 	if e := &c.s.ECMP; e.Group == switchd.GroupResilient && e.Buckets < len(c.node.Ports) {
 		all = append(all, complaint{[]string{"ecmp.buckets", "ecmp.group"}, fmt.Sprint(e.Buckets), fmt.Sprintf("fewer than the %d ports of %s", len(c.node.Ports), c.node.Name), "a resilient group needs a bucket for each"})
 	}
+	if slices.Equal(c.s.ECMP.Fields, []string{"flowlabel"}) {
+		all = append(all, complaint{[]string{"ecmp.fields"}, "flowlabel", "all of IPv4, which has no flow label, would take one path", "add src and dst"})
+	}
 	if s := &c.s.CSIG; s.Compact == s.Wide {
 		all = append(all, complaint{[]string{"csig.wide", "csig.compact"}, fmt.Sprintf("0x%04X", s.Wide), "also the TPID of the other tag", "give each tag its own"})
 	}
+	for _, tag := range []struct {
+		key  string
+		tpid uint16
+	}{{"csig.compact", c.s.CSIG.Compact}, {"csig.wide", c.s.CSIG.Wide}} {
+		if slices.Contains(takenTypes, wire.EtherType(tag.tpid)) {
+			all = append(all, complaint{[]string{tag.key}, fmt.Sprintf("0x%04X", tag.tpid), "what other frames have as their EtherType", "take one that is free, e.g. 0xCCDD"})
+		}
+	}
 	return all
 }
+
+// takenTypes are EtherTypes that no CSIG tag can have.
+var takenTypes = []wire.EtherType{wire.EtherIPv4, wire.EtherARP, wire.EtherVLAN, wire.EtherQinQ, wire.EtherIPv6, wire.EtherMACControl, wire.EtherExperiment, wire.EtherLLDP}
 
 // some says whether the size is said and not none.
 func (s Size) some() bool { return s != Size{} && !s.None }

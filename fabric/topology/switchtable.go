@@ -10,9 +10,10 @@ import (
 // The keys of a switch: of defaults.switch, of the nodes of a file and of assignments to a running switch.
 
 const (
-	maxTimer  = 100 * time.Second
-	maxQuanta = 1<<16 - 1
-	minTPID   = 0x0600 // below are lengths
+	maxTimer   = 100 * time.Second
+	maxQuanta  = 1<<16 - 1
+	maxBuckets = 4096   // of one group
+	minTPID    = 0x0600 // below are lengths
 )
 
 func (p *SwitchParams) fields() []field {
@@ -75,7 +76,7 @@ func (p *ECMPParams) fields() []field {
 		{key: "fields", doc: "What is hashed; sport is a UET packet's entropy value.", def: "[src, dst, proto, sport, dport]", to: wordList(&p.Fields, hashFields)},
 		{key: "group", doc: "What a failed member changes: threshold (RFC 2992), modulo, resilient (only its own buckets move).", def: switchd.GroupThreshold,
 			to: word[string]{&p.Group, []string{switchd.GroupThreshold, switchd.GroupModulo, switchd.GroupResilient}}},
-		{key: "buckets", doc: "Buckets of a resilient group.", def: "256", to: count{to: &p.Buckets, min: 1, max: 1 << 16}},
+		{key: "buckets", doc: "Buckets of a resilient group.", def: "256", to: count{to: &p.Buckets, min: 1, max: maxBuckets}},
 		{key: "idleTimer", doc: "How long a bucket is idle before a member that returned gets it back.", def: "100us", to: span{to: &p.IdleTimer, max: maxTimer}},
 		{key: "weights", doc: "Weights of members: equal, or by the rate that each link has now.", def: switchd.WeightsEqual,
 			to: word[string]{&p.Weights, []string{switchd.WeightsEqual, switchd.WeightsRate}}},
