@@ -91,8 +91,11 @@ func answer1(f func(r *http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
+// maxBody bounds the body of a request, in bytes: the largest has a matrix of connections in it.
+const maxBody = 16 << 20
+
 func body(r *http.Request, v any) error {
-	dec := json.NewDecoder(io.LimitReader(r.Body, 1<<20))
+	dec := json.NewDecoder(io.LimitReader(r.Body, maxBody))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		return api.Errorf(api.CodeUsage, "request body: %w", err)
