@@ -152,7 +152,7 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Resu
 		return workload.Result{}, fmt.Errorf("sim: %d nodes for %d ranks", len(spec.Nodes), spec.Ranks)
 	}
 	f.results = map[int]workload.RankResult{}
-	before := f.totals()
+	before, queues := f.totals(), f.queues()
 	if err := f.begin(spec, t0); err != nil {
 		return workload.Result{}, err
 	}
@@ -175,7 +175,18 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Resu
 	t.Trims -= before.Trims
 	t.Drops -= before.Drops
 	t.Fidelity = workload.Fidelity{Frames: t.PacketHops, Verdict: "exact"}
-	return workload.Summarize(spec, ranks, t, f.plan), err
+	r := workload.Summarize(spec, ranks, t, f.plan)
+	r.Queues = nodecore.QueueResults(f.plan, queues, f.queues())
+	return r, err
+}
+
+// queues are those of all nodes.
+func (f *Fabric) queues() [][]ctl.Queue {
+	all := make([][]ctl.Queue, len(f.nodes))
+	for i := range f.nodes {
+		all[i] = f.Queues(i)
+	}
+	return all
 }
 
 // begin schedules the start of a run at all nodes.

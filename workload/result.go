@@ -103,4 +103,19 @@ type Result struct {
 	Seed           uint64       `json:"seed"`
 	PerRank        []RankResult `json:"perRank"`
 	PerFlow        []FlowResult `json:"perFlow,omitempty"` // matrix, in the order of its file
+
+	Queues []QueueResult `json:"queues,omitempty"` // where anything was marked, trimmed or dropped, in the order of the plan
+}
+
+// QueueResult is what an egress queue did to frames in a run. The trimmed copy of a frame waits in another queue; both of
+// its counters are kept at the one that the frame was meant for.
+type QueueResult struct {
+	Node        string `json:"node"`
+	Port        string `json:"port"`
+	Queue       int    `json:"queue"`       // number, also the traffic class
+	ECNMarked   uint64 `json:"ecnMarked"`   // frames
+	Trimmed     uint64 `json:"trimmed"`     // frames that found no room and were cut
+	TrimDropped uint64 `json:"trimDropped"` // of them, those whose rest found no room either
+	Dropped     uint64 `json:"dropped"`     // frames that were lost whole
+	PeakBytes   uint64 `json:"peakBytes"`   // the most that ever waited
 }

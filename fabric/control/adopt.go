@@ -73,6 +73,9 @@ func (d *Daemon) loadState() error {
 	if err := d.faults.Load(s.Faults); err != nil {
 		return fmt.Errorf("state file %s: %w", d.dir.State(), err)
 	}
+	if err := d.settings.load(s.Changed); err != nil {
+		return fmt.Errorf("state file %s: %w", d.dir.State(), err)
+	}
 	d.handles, d.created, d.noCarrier = s.Handles, s.Created, s.Dark
 	return nil
 }

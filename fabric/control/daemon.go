@@ -52,6 +52,7 @@ type Daemon struct {
 	clk       *clock.ClockPage
 	nodes     []*node
 	faults    *faults.State // under time.mu
+	settings  *switchStates // under time.mu
 	noCarrier []bool        // under time.mu: by link, whose veth pair has been taken down
 	armed     []deed        // under time.mu: what waits for the next run
 	converged vt.Time       // under time.mu: a run begins no earlier: the last change of routes, or of a run before, takes effect
@@ -95,7 +96,7 @@ func New(opt Options, dir *labdir.Dir, rt runtime.Runtime, log *slog.Logger) (*D
 		return nil, errors.New("the lab has no plan")
 	}
 	d := &Daemon{opt: opt, dir: dir, plan: plan, rt: rt, log: log, kick: make(chan struct{}, 1), nodeSock: -1,
-		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), faults: faults.New(plan), noCarrier: make([]bool, len(plan.Links))}
+		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), faults: faults.New(plan), settings: newSwitchStates(plan), noCarrier: make([]bool, len(plan.Links))}
 	d.state.Store(api.LabStarting)
 	d.time.wall = clock.NewWall()
 	feps := 0
@@ -334,6 +335,7 @@ type stateFile struct {
 	Handles []runtime.Handle `json:"nodes"`
 	Faults  faults.Saved     `json:"faults"`    // what is wrong with links, and will be
 	Dark    []bool           `json:"noCarrier"` // links whose veth pair has been taken down, in the order of the plan
+	Changed savedSwitches    `json:"switches"`  // settings of switches
 }
 
 // saveState writes the state file. Callers do not hold time.mu.
@@ -341,10 +343,10 @@ func (d *Daemon) saveState() error {
 	d.saving.Lock()
 	defer d.saving.Unlock()
 	d.time.mu.Lock()
-	saved, dark := d.faults.Save(), slices.Clone(d.noCarrier)
+	saved, dark, switches := d.faults.Save(), slices.Clone(d.noCarrier), d.settings.save()
 	d.time.mu.Unlock()
 	d.mu.Lock()
-	s := stateFile{d.opt.Lab, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles), saved, dark}
+	s := stateFile{d.opt.Lab, d.rt.Name(), os.Getpid(), d.state.Load().(string), d.created, slices.Clone(d.handles), saved, dark, switches}
 	d.mu.Unlock()
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -86,11 +86,20 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 	}
 	cfg := d.config(n.id, d.plan.Routes(down)[n.id])
 	cfg.Start = held
+	if cfg.Node.Switch != nil {
+		set := d.settings.at(n.id, held)
+		cfg.Node.Switch = &set
+	}
 	if err := d.ask(ctx, n, ctl.Message{Op: "config", Config: cfg}); err != nil {
 		return err
 	}
 	if err := d.wireAnew(ctx, n); err != nil {
 		return err
+	}
+	if ahead := d.settings.after(n.id, held); len(ahead) > 0 {
+		if err := d.ask(ctx, n, ctl.Message{Op: "change", Changes: ahead}); err != nil {
+			return err
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

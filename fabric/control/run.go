@@ -24,12 +24,15 @@ type run struct {
 	base  uint64    // results that the nodes had reported before
 	rx    []uint64  // payload bytes that each rank's node had received before
 
+	queues [][]ctl.Queue // at its end, by node
+
 	mu      sync.Mutex
 	results map[int]workload.RankResult
 }
 
 const (
-	runWait = 30 * time.Second // for nodes to take a run
+	runWait   = 30 * time.Second // for nodes to take a run
+	queueWait = 10 * time.Second // for nodes to tell of their queues
 )
 
 // result notes the result of a rank that runs on node n.
@@ -149,6 +152,7 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 		ranks = append(ranks, r.results[i])
 	}
 	res := workload.Summarize(spec, ranks, totals, d.plan)
+	res.Queues = d.congestion(before.queues, r.queues)
 	d.event("run", "", "", fmt.Sprintf("%s of %d bytes on %d ranks: %d ns, %s", spec.Workload, spec.Size, spec.Ranks, res.FCT.Max, res.Fidelity.Verdict))
 	return &res, nil
 }
@@ -185,6 +189,7 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	d.cur = r
 	d.runMu.Unlock()
 	before = d.counters()
+	before.queues = d.queues(ctx, queueWait)
 	r.base = d.reported(r)
 	for _, id := range r.ranks {
 		r.rx = append(r.rx, d.nodes[id].page.FEP[fep.DataRxBytes].Load())
@@ -329,6 +334,7 @@ func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Total
 		c.run = false
 		sleep(20 * time.Millisecond)
 		d.forget(r)
+		r.queues = d.queues(ctx, queueWait)
 		return d.totals(before), nil
 	}
 	for c.paused { // just when the last rank had finished
@@ -359,6 +365,7 @@ func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Total
 		return none, err
 	}
 	d.rest(c)
+	r.queues = d.queues(ctx, queueWait)
 	d.forget(r)
 	d.poke()
 	return d.totals(before), nil
@@ -416,6 +423,7 @@ type totals struct {
 	data, retx   uint64
 	frames, late uint64
 	deaths       int64
+	queues       [][]ctl.Queue // by node
 }
 
 func (d *Daemon) counters() totals {
@@ -445,6 +453,7 @@ func (d *Daemon) totals(before totals) workload.Totals {
 		Packets: now.data - before.data, Retransmits: now.retx - before.retx,
 		PacketHops:     now.ports[link.RxFrames] - before.ports[link.RxFrames],
 		DataPacketHops: now.ports[link.RxData] - before.ports[link.RxData],
+		Trims:          now.ports[link.Trimmed] - before.ports[link.Trimmed],
 		Drops:          now.ports.Drops() - before.ports.Drops(),
 		Fidelity:       workload.Fidelity{Frames: now.frames - before.frames, Late: now.late - before.late, WorstLateNs: worst, Verdict: "exact"},
 	}
