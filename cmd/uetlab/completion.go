@@ -143,10 +143,10 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 func argValues(ctx context.Context, l *line) []string {
 	first := len(l.args) == 0
 	switch name := l.names(); {
-	case name == "link fail" || name == "link restore":
+	case name == "link fail" || name == "link restore" || name == "link flap":
 		return linksOf(ctx, l.flags)
 	case name == "link set" && !first:
-		return []string{"loss=", "delay=+", "rate=", "blackhole", "down"}
+		return settingWords()
 	case name == "topo validate":
 		return topologiesHere()
 	case name == "sim" && len(l.args) == 1:

@@ -117,6 +117,8 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, enc *json.Encoder)
 		_ = enc.Encode(fakeLinks())
 	case strings.HasPrefix(path, "/v1/links/"):
 		_ = enc.Encode(api.LinkChangeResult{Link: strings.TrimPrefix(path, "/v1/links/"), When: api.WhenThisRun, AtNs: 1_030_000, RelNs: 30_000, RoutesAtNs: 1_530_000})
+	case path == "/v1/faults":
+		_ = enc.Encode(api.FaultScriptResult{When: api.WhenNow, AtNs: 1_001_000, Changes: 10, LastNs: 1_421_000, RoutesAtNs: 1_921_000})
 	case path == "/v1/clock":
 		_ = enc.Encode(api.Clock{State: api.ClockPaused, NowNs: 1_234_567, LimitNs: 1_234_567, Cap: 1000, MinHorizonNs: 1_234_567, MaxHorizonNs: 1_234_567, Dilation: 3012.25})
 	case path == "/v1/stats":

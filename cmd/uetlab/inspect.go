@@ -231,7 +231,7 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	}
 	ts := tables{facts([][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
-		{"A to B", impairText(l.AB.Impair)}, {"B to A", impairText(l.BA.Impair)}})}
+		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}})}
 	return append(ts, directionTable(l)).write(c)
 }
 

@@ -22,7 +22,8 @@ func TestOutput(t *testing.T) {
 	fakeLab(t, "one")
 	for name, cmd := range map[string]string{
 		"ls": "ls", "ps": "ps", "inspect": "inspect", "inspect-node": "inspect host0", "inspect-link": "inspect host1-host0",
-		"link-ls": "link ls", "link-fail": "link fail host0-host1 --at +30us", "clock": "clock show", "run": "run permutation --check",
+		"link-ls": "link ls", "link-fail": "link fail host0-host1 --at +30us", "link-flap": "link flap host0-host1 --down 20us --period 100us --count 5",
+		"chaos-dry-run": "chaos testdata/chaos.yaml --dry-run", "clock": "clock show", "run": "run permutation --check",
 		"stats": "stats", "stats-node": "stats host0", "events": "events",
 	} {
 		for _, format := range []string{formatTable, formatJSON, formatYAML} {
@@ -138,7 +139,14 @@ func TestRequestsSayWhatTheCommandLineSays(t *testing.T) {
 		{"link fail host0-host1 --at +30us --from host0", `POST /v1/links/host0-host1 {"op":"fail","from":"host0","at":"+30us"}`},
 		{"link restore host0:eth1", `POST /v1/links/host0:eth1 {"op":"restore"}`},
 		{"link set host0-host1 loss=0.1% delay=+2us rate=25% blackhole down=off", `POST /v1/links/host0-host1 {"op":"set","set":{"down":false,"blackhole":true,"loss":0.001,"delayNs":2000,"rate":0.25}}`},
-		{"link set host0-host1 rate=100Gbps", `POST /v1/links/host0-host1 {"op":"set","set":{"rate":0.25}}`},
+		{"link set host0-host1 rate=100Gbps", `POST /v1/links/host0-host1 {"op":"set","set":{"rateBps":100000000000}}`},
+		{"link set host0-host1 burst=p:1%,r:25% jitter=1us,normal ber=off", `POST /v1/links/host0-host1 {"op":"set","set":{"burst":{"toBad":0.01,"toGood":0.25,"lossBad":1},"ber":0,"jitterNs":1000,"dist":"normal"}}`},
+		{"link flap host0-host1 --down 20us --period 100us --count 5 --at +10us --from host1",
+			`POST /v1/faults {"at":"+10us","steps":[{"atNs":0,"link":"host0-host1","op":"flap","from":"host1","flap":{"downNs":20000,"periodNs":100000,"count":5}}]}`},
+		{"chaos testdata/chaos.yaml", `POST /v1/faults {"at":"+0s","steps":[{"atNs":20000,"link":"host0-host1","op":"fail"},{"atNs":50000,"link":"host0-host1","op":"set","from":"host0","set":{"loss":0.001,"delayNs":2000}},` +
+			`{"atNs":60000,"link":"host0-host1","op":"flap","flap":{"downNs":20000,"periodNs":100000,"count":2}}]}`},
+		{"chaos testdata/chaos.yaml --at 1ms", `POST /v1/faults {"at":"1ms","steps":[{"atNs":20000,"link":"host0-host1","op":"fail"},{"atNs":50000,"link":"host0-host1","op":"set","from":"host0","set":{"loss":0.001,"delayNs":2000}},` +
+			`{"atNs":60000,"link":"host0-host1","op":"flap","flap":{"downNs":20000,"periodNs":100000,"count":2}}]}`},
 		{"clock step 1.5us", `POST /v1/clock {"op":"step","stepNs":1500}`},
 		{"clock cap 1000x", `POST /v1/clock {"op":"cap","cap":1000}`},
 		{"clock pause", `POST /v1/clock {"op":"pause"}`},
@@ -204,63 +212,30 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
-	for _, c := range []struct {
-		word, text string // what impairText makes of it
-		bps        int64
-	}{
-		{"loss=0.1%", "loss=0.1%", 0}, {"loss=0.25", "loss=25%", 0}, {"delay=2us", "delay=+2us", 0}, {"delay=+1.5ms", "delay=+1.5ms", 0},
-		{"rate=25%", "rate=25%", 0}, {"rate=100Gbps", "-", 100e9}, {"blackhole", "blackhole", 0}, {"down", "down", 0}, {"down=off", "-", 0}, {"blackhole=on", "blackhole", 0},
+// TestWrongFaults holds the errors of link set, link flap and chaos to name the word and the remedy, and nothing to be sent.
+func TestWrongFaults(t *testing.T) {
+	here(t)
+	f := fakeLab(t, "one")
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("steps:\n- {at: +1us, link: host0-host1, fial: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for cmd, want := range map[string]string{
+		"link set host0-host1 los=1%":                                 "los=1%: no such setting of a link\nhint: did you mean loss?",
+		"link set host0-host1 burst=1%":                               "hint: write burst=p:1%,r:25%",
+		"link set host0-host1 down=perhaps":                           "hint: write down or down=off",
+		"link flap host0-host1 --down 20us":                           "--period is missing",
+		"link flap host0-host1 --down 20us --period 20us":             "not longer than",
+		"link flap host0-host1 --down 20us --period 1ms --count 9999": "hint: give 1 to 1000",
+		"chaos " + bad:       "2:33: key (fial): not one that stands here; did you mean fail?",
+		"chaos nowhere.yaml": "script of faults: open nowhere.yaml",
 	} {
-		var s api.LinkSet
-		bps, err := setting(&s, c.word)
-		if got := impairText(applied(s)); err != nil || bps != c.bps || got != c.text {
-			t.Errorf("%s: %s, %d, %v; want %s, %d", c.word, got, bps, err, c.text, c.bps)
+		f.got = nil
+		o := runLine(t, context.Background(), cmd)
+		if o.code != api.CodeUsage || !strings.Contains(o.err, want) || len(f.got) != 0 {
+			t.Errorf("%s: code %d, %s, sent %q; want %s", cmd, o.code, o.err, f.got, want)
 		}
 	}
-	for _, bad := range []string{"", "los=1%", "loss", "loss=", "loss=101%", "loss=-1", "loss=NaN", "rate=0", "rate=2", "rate=Gbps", "delay=-1us", "delay=2", "down=perhaps"} {
-		if _, err := setting(&api.LinkSet{}, bad); api.AsError(err) == nil || api.AsError(err).Code != api.CodeUsage || api.AsError(err).Hint == "" {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
-}
-
-// applied is what a set of impairments makes of a sound link.
-func applied(s api.LinkSet) api.Impair {
-	i := api.Impair{Rate: 1}
-	if s.Down != nil {
-		i.Down = *s.Down
-	}
-	if s.Blackhole != nil {
-		i.Blackhole = *s.Blackhole
-	}
-	if s.Loss != nil {
-		i.Loss = *s.Loss
-	}
-	if s.DelayNs != nil {
-		i.DelayNs = *s.DelayNs
-	}
-	if s.Rate != nil {
-		i.Rate = *s.Rate
-	}
-	return i
-}
-
-func FuzzSetting(f *testing.F) {
-	for _, s := range []string{"loss=0.1%", "rate=100Gbps", "delay=+2us", "down=off", "rate=1e400%"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var set api.LinkSet
-		bps, err := setting(&set, s)
-		if err != nil {
-			return
-		}
-		i := applied(set)
-		if !(i.Loss >= 0 && i.Loss <= 1) || !(i.Rate > 0 && i.Rate <= 1) || i.DelayNs < 0 || bps < 0 {
-			t.Fatalf("%q gave %+v, %d", s, i, bps)
-		}
-	})
 }
 
 func FuzzRanks(f *testing.F) {
@@ -281,8 +256,8 @@ func TestCompletion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct{ words, want string }{
 		{"d", "down decode doctor"},
-		{"link ", "ls fail restore set"},
-		{"link f", "fail"},
+		{"link ", "ls fail restore set flap"},
+		{"link f", "fail flap"},
 		{"link fail ", "host0-host1"},
 		{"exec ", "host0 host1"},
 		{"exec -n one host1", "host1"},

@@ -131,6 +131,7 @@ func (s *State) Settle(now vt.Time) {
 type Batch struct {
 	Changes map[int][]ctl.Change // by node, to be scheduled in this order
 	Done    vt.Time              // when the last change has taken place, that of routes too
+	Turns   []vt.Time            // when links go down or up, so that routes change once the fabric has converged
 	Routes  vt.Time              // when the last change of routes takes effect: 0 none, -1 never
 	Links   []int                // those that change, ascending
 	Comes   []int                // of them, those that are up in a direction at some time in it
@@ -282,6 +283,7 @@ func (e *emission) tell(node int, c ctl.Change) { e.out.Changes[node] = append(e
 
 // reroute tells all switches their routes for when the fabric has converged after time at.
 func (e *emission) reroute(at vt.Time) {
+	e.out.Turns = append(e.out.Turns, at)
 	if e.s.plan.Convergence < 0 {
 		e.out.Routes = -1
 		return
