@@ -65,6 +65,9 @@ func (b queueMap) schema(defs *schemaDefs) schema {
 }
 
 func (b queueMap) print() (any, bool) {
+	if *b.to == ([link.NumQueues]QueueParams{}) { // as nearly always
+		return nil, false
+	}
 	p := printFields(b.keys())
 	return p, len(p) > 0
 }
@@ -111,6 +114,9 @@ func (b numbered) schema(defs *schemaDefs) schema {
 }
 
 func (b numbered) print() (any, bool) {
+	if *b.to == ([numDSCP]*int{}) {
+		return nil, false
+	}
 	p := printFields(b.keys())
 	return p, len(p) > 0
 }

@@ -312,3 +312,25 @@ func ExamplePlan_SetSwitch() {
 	// setting (ecn.kmim): not a setting of a switch; did you mean "ecn.kmin"?
 	// queues.data.weight (none): not a whole number; write digits only, e.g. 4
 }
+
+// FuzzSetSwitch: whatever is assigned is refused, or makes settings that a switch takes.
+func FuzzSetSwitch(f *testing.F) {
+	for _, k := range SwitchKeys() {
+		f.Add(k.Example)
+	}
+	f.Add("ecmp.fields=src,dst")
+	f.Add("trim.disable=[10.0.0.0/24, {a: b}]")
+	p, id := sandbox(f, "")
+	f.Fuzz(func(t *testing.T, assignment string) {
+		s, err := p.SetSwitch(id, *p.Nodes[id].Switch, []string{assignment})
+		if err != nil {
+			if !reflect.DeepEqual(s, *p.Nodes[id].Switch) {
+				t.Fatalf("%q: refused and still changed", assignment)
+			}
+			return
+		}
+		if err := s.Validate(8); err != nil {
+			t.Fatalf("%q: %v", assignment, err)
+		}
+	})
+}
