@@ -314,8 +314,9 @@ func TestFlowOfIsTheFlowKey(t *testing.T) {
 		}
 		ip = ip[:r.IntN(len(ip)+1)]
 		k, _ := wire.Flow(ip)
-		if w := k.Words(); flowOf(ip) != (flowWords{w[0], w[1], w[2], w[3], w[4]}) {
-			t.Fatalf("%x: %x, want %x", ip, flowOf(ip), w)
+		src, src2, dst, dst2, l4 := flowOf(ip)
+		if w := [5]uint64{src, src2, dst, dst2, l4}; w != k.Words() {
+			t.Fatalf("%x: %x, want %x", ip, w, k.Words())
 		}
 	}
 }
