@@ -12,7 +12,7 @@ import (
 
 // fates draws what happens to n frames of a length under imp, on a line of 400 Gb/s with an MTU of 4096.
 func fates(seed uint64, imp Impair, n, length int) []fate {
-	d, f := sick(seed, imp), plain(NewPool(9018), length)
+	d, f := sick(seed, imp), plain(NewPool(length), length)
 	out := make([]fate, n)
 	for i := range out {
 		out[i] = d.next(&imp, f)
@@ -66,7 +66,7 @@ func count(x []fate, what func(fate) bool) (n int) {
 }
 
 func TestSharesHold(t *testing.T) {
-	const n = 200_000
+	const n = 40_000
 	for seed := uint64(1); seed <= 3; seed++ {
 		for _, p := range []float64{0.0005, 0.01, 0.3, 0.97, 1} {
 			for name, c := range map[string]struct {
@@ -92,7 +92,7 @@ func TestSharesHold(t *testing.T) {
 // TestBurstsAreGeometric looks at bursts where the bad state loses all: their lengths are geometric with mean 1/ToGood, the
 // gaps with mean 1/ToBad, and the share of lost frames is that of the bad state in the long run.
 func TestBurstsAreGeometric(t *testing.T) {
-	const n = 400_000
+	const n = 100_000
 	for seed := uint64(1); seed <= 3; seed++ {
 		for _, b := range []Burst{{ToBad: 0.01, ToGood: 0.2, LossBad: 1}, {ToBad: 0.05, ToGood: 0.5, LossBad: 1}, {ToBad: 0.3, ToGood: 0.1, LossBad: 1}} {
 			var lengths [2][]int // of gaps, of bursts
@@ -141,8 +141,8 @@ func TestBurstStartsInTheLongRun(t *testing.T) {
 		}
 	}
 	within(t, "loss of the first frame", first, n, 0.25*0.8+0.75*0.1)
-	lost := count(fates(5, Impair{Burst: b}, 2_000_000, 60), func(x fate) bool { return x.lost })
-	if share := float64(lost) / 2e6; math.Abs(share-0.275) > 0.01 { // successive frames depend on each other: wider than binomial
+	lost := count(fates(5, Impair{Burst: b}, 400_000, 60), func(x fate) bool { return x.lost })
+	if share := float64(lost) / 4e5; math.Abs(share-0.275) > 0.014 { // successive frames depend on each other: wider than binomial
 		t.Errorf("loss in the long run %.4f, expected 0.275", share)
 	}
 }
@@ -154,7 +154,7 @@ func TestBitErrors(t *testing.T) {
 	pool := NewPool(9018)
 	for seed := uint64(1); seed <= 3; seed++ {
 		for _, ber := range []float64{1e-5, 1e-3, 0.1, 0.5} {
-			frames := min(60_000, int(2000/ber))
+			frames := min(20_000, int(2000/ber))
 			imp := Impair{BER: ber}
 			d := sick(seed, imp)
 			clean, turned, fcsOnly, pairs := 0, 0, 0, 0
@@ -192,7 +192,7 @@ func TestBitErrors(t *testing.T) {
 				}
 				n := 0
 				for j, b := range bits {
-					for k := range 8 {
+					for k := 0; b != 0 && k < 8; k++ {
 						if b>>k&1 == 1 {
 							n++
 							where[j/4]++
@@ -242,7 +242,7 @@ func TestRareBitErrorsAreFarAway(t *testing.T) {
 
 // TestJitter holds every distribution to its mean, its support and its shape.
 func TestJitter(t *testing.T) {
-	const n, j = 200_000, time.Millisecond
+	const n, j = 100_000, time.Millisecond
 	x := func(late time.Duration) float64 { return float64(late) / float64(j) }
 	for dist, c := range map[Dist]struct {
 		mean, top float64
