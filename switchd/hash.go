@@ -102,14 +102,14 @@ func (h *hasher) hash(ip []byte) uint32 {
 	if h.kind == kindMix {
 		return mixHash(h.seed, src, src2, dst, dst2, l4)
 	}
-	w := flowWords{src, src2, dst, dst2, l4}
-	switch h.kind {
-	case kindCRC32:
-		return h.crc(&w) ^ uint32(h.seed)
-	case kindCRC32Rot:
-		return bits.RotateLeft32(h.crc(&w)^uint32(h.seed), int(h.seed>>32))
+	if h.kind == kindXOR {
+		return xorHash(h.seed ^ src ^ src2 ^ dst ^ dst2 ^ l4)
 	}
-	return xorHash(h.seed, &w)
+	c := h.crc(&flowWords{src, src2, dst, dst2, l4}) ^ uint32(h.seed)
+	if h.kind == kindCRC32Rot {
+		c = bits.RotateLeft32(c, int(h.seed>>32))
+	}
+	return c
 }
 
 // flowOf gives the words of the flow's key, as wire.Flow and FlowKey.Words do, without the bytes between and in registers: a
@@ -180,9 +180,8 @@ func (h *hasher) crc(w *flowWords) uint32 {
 	return crc32.ChecksumIEEE(b[:])
 }
 
-// xorHash folds the key to 16 bits, which stand twice: the upper half of the result is what selects.
-func xorHash(seed uint64, w *flowWords) uint32 {
-	x := seed ^ w.src ^ w.src2 ^ w.dst ^ w.dst2 ^ w.l4
+// xorHash folds the words of the key, XORed, to 16 bits, which stand twice: the upper half of the result is what selects.
+func xorHash(x uint64) uint32 {
 	x ^= x >> 32
 	x ^= x >> 16
 	return uint32(x&0xFFFF) * 0x10001
