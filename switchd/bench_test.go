@@ -21,7 +21,8 @@ func benchRig(b *testing.B, v6 bool, set Settings) (*rig, []*link.Frame) {
 		}
 		route.Prefixes = append(route.Prefixes, netip.PrefixFrom(a, bits))
 		f := r.Pool.Get()
-		f.B = wire.AppendUDPFrame(f.B, &wire.FrameFields{DstMAC: mac(0), SrcMAC: peer(0), Src: src, Dst: a, EV: uint16(i * 31), DSCP: dscpData, ECN: wire.ECNECT0, TTL: 255})
+		f.B = wire.AppendUDPFrame(f.B, &wire.FrameFields{DstMAC: mac(0), SrcMAC: peer(0), Src: src, Dst: a,
+			EV: uint16(i * 31), DSCP: dscpData, ECN: wire.ECNECT0, TTL: 255})
 		f.B = append(f.B, make([]byte, 4096)...)
 		wire.FinishUDP(f.B)
 		frames = append(frames, f)

@@ -13,7 +13,9 @@ func TestLongestPrefix(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		r := newRig(t, plan(), gig)
-		any4 := func() netip.Addr { return netip.AddrFrom4([4]byte{10, byte(rng.IntN(2)), byte(rng.IntN(4)), byte(rng.IntN(16))}) }
+		any4 := func() netip.Addr {
+			return netip.AddrFrom4([4]byte{10, byte(rng.IntN(2)), byte(rng.IntN(4)), byte(rng.IntN(16))})
+		}
 		any6 := func() netip.Addr {
 			return netip.AddrFrom16([16]byte{0: 0xfd, 7: byte(rng.IntN(3)), 14: byte(rng.IntN(3)), 15: byte(rng.IntN(16))})
 		}

@@ -60,7 +60,7 @@ func (s *Switch) Status(now vt.Time) Status {
 			in, d := &b.in[i][q], &s.dogs[i][q]
 			x := PFCStatus{Port: i, Priority: q, Bytes: in.bytes, Peak: in.peak, Pausing: in.paused, Pauses: in.pauses, Lost: in.lost,
 				Paused: p.Paused(now)>>q&1 != 0, PausedNs: p.PausedFor(now, q).Nanoseconds(), Watchdog: d.active}
-			if s.set.Queues[q].Lossless && (x.Peak > 0 || x.PausedNs > 0 || x.Lost > 0) {
+			if s.set.Queues[q].Lossless && (x.Peak > 0 || x.Paused || x.PausedNs > 0 || x.Lost > 0) {
 				t.PFC = append(t.PFC, x)
 			}
 		}

@@ -32,7 +32,7 @@ func (t *Settings) Validate(ports int) error {
 		return errors.New("buffer: a size is negative")
 	}
 	if set := t.setAside(ports); t.Buffer.Shared > 0 && set > t.Buffer.Shared {
-		return fmt.Errorf("buffer: %d bytes are fewer than the %d that reserved queues and PFC thresholds of %d ports set aside: make it larger or those smaller",
+		return fmt.Errorf("buffer: %d bytes are fewer than the %d that reserves and PFC thresholds of %d ports set aside: make it larger or those smaller",
 			t.Buffer.Shared, set, ports)
 	}
 	return nil
