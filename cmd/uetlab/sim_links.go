@@ -12,7 +12,7 @@ import (
 	"github.com/uetlab/uetlab/sim"
 )
 
-// simFaults are what --link and a matrix do to the links of a simulated fabric.
+// simFaults are what --link, --chaos and a matrix do to the links of a simulated fabric.
 type simFaults struct {
 	before []faults.Fault // long before the run begins: the fabric has converged
 	during []faults.Fault // at so many ns after its start
