@@ -174,7 +174,8 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Resu
 	t.DataPacketHops -= before.DataPacketHops
 	t.Trims -= before.Trims
 	t.Drops -= before.Drops
-	t.Fidelity = workload.Fidelity{Frames: t.PacketHops, Verdict: "exact"}
+	t.Fidelity.Frames -= before.Fidelity.Frames
+	t.Fidelity.Verdict = "exact"
 	r := workload.Summarize(spec, ranks, t, f.plan)
 	r.Queues = nodecore.QueueResults(f.plan, queues, f.queues())
 	return r, err
@@ -255,6 +256,7 @@ func (f *Fabric) totals() workload.Totals {
 	for _, n := range f.nodes {
 		for _, p := range n.Ports {
 			t.PacketHops += p.C[link.RxFrames]
+			t.Fidelity.Frames += p.C[link.RxFrames] + p.C[link.DropCut] + p.C[link.DropFCS]
 			t.DataPacketHops += p.C[link.RxData]
 			t.Trims += p.C[link.Trimmed]
 			t.Drops += p.C.Drops()
