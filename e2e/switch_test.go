@@ -215,6 +215,8 @@ func TestSettingsOutliveNodeAndDaemon(t *testing.T) {
 		l.ok(t, "restart", node)
 		same(t, "a run after a restart of "+node, l.run(t, run...), want)
 	}
+	l.ok(t, "switch", "set", "leaf0", "trim.victim=coin", "--at", "+1us") // kept too once the next run has begun
+	l.run(t, run...)
 	changed := l.ok(t, "switch", "show", "leaf0", "--changed")
 	if err := syscall.Kill(l.daemonPid(t), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -223,9 +225,10 @@ func TestSettingsOutliveNodeAndDaemon(t *testing.T) {
 	if a := uetlab(t, "adopt", l.name); a.code != 0 {
 		t.Fatal(a)
 	}
-	if now := l.ok(t, "switch", "show", "leaf0", "--changed"); now != changed || !strings.Contains(changed, "ecn.kmin") {
+	if now := l.ok(t, "switch", "show", "leaf0", "--changed"); now != changed || !strings.Contains(changed, "ecn.kmin") || !strings.Contains(changed, "coin") {
 		t.Errorf("after adoption:\n%s\nbefore:\n%s", now, changed)
 	}
+	l.ok(t, "switch", "set", "leaf0", "trim.victim=arriving")
 	same(t, "a run after adoption", l.run(t, run...), want)
 	l.ok(t, "restart", "leaf0")
 	same(t, "a run after adoption and a restart", l.run(t, run...), want)
