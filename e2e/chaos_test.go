@@ -33,6 +33,8 @@ steps:
   - {at: +20us, link: leaf0-spine0, blackhole: true}
   - {at: +21us, link: leaf0-spine0, set: [blackhole=off, jitter=1us]}
   - {at: +30us, link: host1-leaf0, restore: true}
+  - {at: +2us, switch: leaf*, set: {trim.enabled: false, ecn.kmin: 5%}}
+  - {at: +25us, switch: leaf1, reset: true}
 `
 
 // storming schedules a script in the simulator.
@@ -42,13 +44,20 @@ func storming(t testing.TB, l *lab, text string) func(*sim.Fabric) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		meet(t, l, f, s.Faults(t0)...)
+		b, err := s.Schedule(t0)
+		if err == nil {
+			err = b.Each(f.Change)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// mend restores all links and waits until all routes lead over them.
+// mend restores all links and switches and waits until all routes lead over them.
 func (l *lab) mend(t testing.TB) {
 	t.Helper()
+	l.ok(t, "switch", "reset", "*")
 	var names []string
 	for _, k := range l.plan.Links {
 		names = append(names, k.Name)
@@ -84,7 +93,7 @@ func TestChaosEqualsTheSimulation(t *testing.T) {
 	for i := range 3 {
 		before := l.counters(t)
 		r := decode[api.FaultScriptResult](t, l.ok(t, "chaos", file, "--format", "json"))
-		if r.When != api.WhenNextRun || r.Changes != 17 || r.RelNs != 0 {
+		if r.When != api.WhenNextRun || r.Changes != 22 || r.RelNs != 0 {
 			t.Fatalf("chaos: %+v", r)
 		}
 		stop := func() {}
