@@ -117,11 +117,9 @@ func newSimulation(c *call) (*simulation, error) {
 		return nil, err
 	}
 	if name := c.String("chaos"); name != "" {
-		script, err := readChaos(name, c.in, s.plan)
-		if err != nil {
+		if s.faults.script, err = readChaos(name, c.in, s.plan); err != nil {
 			return nil, err
 		}
-		s.faults.during = append(s.faults.during, script.Faults(0)...)
 	}
 	if s.req.Matrix == nil {
 		return s, nil

@@ -67,18 +67,29 @@ func (s *Script) Faults(t0 vt.Time) []faults.Fault {
 	return list
 }
 
-// Schedule gives what all nodes of a sound fabric must be told when the script's moment is t0.
+// Switches gives what switches must be told when the script's moment is t0, by node.
+func (s *Script) Switches(t0 vt.Time) map[int][]ctl.Change {
+	told := map[int][]ctl.Change{}
+	_ = s.settings(func(x *Step, set switchd.Settings) { // Parse has seen that they can be
+		node := x.Settings.Node
+		told[node] = append(told[node], ctl.Change{At: t0 + x.At, Port: -1, Switch: &set})
+	})
+	return told
+}
+
+// Schedule gives what all nodes of a sound fabric must be told when the script's moment is t0: of links first.
 func (s *Script) Schedule(t0 vt.Time) (*faults.Batch, error) {
 	b, err := faults.New(s.plan).Schedule(s.Faults(t0)...)
 	if err != nil {
 		return nil, err
 	}
-	err = s.settings(func(x *Step, set switchd.Settings) {
-		node := x.Settings.Node
-		b.Changes[node] = append(b.Changes[node], ctl.Change{At: t0 + x.At, Port: -1, Switch: &set})
-		b.Done = max(b.Done, t0+x.At)
-	})
-	return b, err
+	for node, list := range s.Switches(t0) {
+		b.Changes[node] = append(b.Changes[node], list...)
+		for _, c := range list {
+			b.Done = max(b.Done, c.At)
+		}
+	}
+	return b, nil
 }
 
 // settings visits the settings of switches after every step that changes them, in the order of time.
