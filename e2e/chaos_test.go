@@ -115,6 +115,24 @@ func TestChaosEqualsTheSimulation(t *testing.T) {
 	same(t, "a run after the storm", l.run(t, "permutation", "--size", "512KiB", "--check", "--seed", "1"), calm)
 }
 
+// TestChaosOfSwitches ends trimming at all switches in the middle of an incast, and has it begin again.
+func TestChaosOfSwitches(t *testing.T) {
+	l := sharedLab(t)
+	l.freeClock(t)
+	t.Cleanup(func() { l.mend(t) })
+	const text = "steps:\n  - {at: +15us, switch: \"*\", set: {trim.enabled: false}}\n  - {at: +40us, switch: leaf*, reset: true}\n" +
+		"  - {at: +30us, link: spine0-leaf0, fail: true}\n"
+	spec := workload.Spec{Workload: workload.Incast, Size: 512 << 10, Iters: 1, Check: true, Seed: 1}
+	calm, want := simulate(t, &l.plan, spec, nil), simulate(t, &l.plan, spec, storming(t, l, text))
+	if want.FCT == calm.FCT || want.Drops == 0 {
+		t.Fatalf("the script does too little: %+v", want)
+	}
+	l.ok(t, "chaos", write(t, text))
+	same(t, "an incast without trimming at times", l.run(t, "incast", "--size", "512KiB", "--check", "--seed", "1"), want)
+	l.mend(t)
+	same(t, "an incast after that", l.run(t, "incast", "--size", "512KiB", "--check", "--seed", "1"), calm)
+}
+
 // TestChaosIsCheckedFirst: nothing of a script that is wrong is scheduled, be it wrong to the client or too late for the lab.
 func TestChaosIsCheckedFirst(t *testing.T) {
 	l := sharedLab(t)
