@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -195,6 +196,38 @@ func TestMeterWindows(t *testing.T) {
 		m.count(c.now, 1000, 100)
 		if m.last != c.last || m.bytes != c.bytes {
 			t.Errorf("at %v: %d before, %d now, want %d and %d", c.now, m.last, m.bytes, c.last, c.bytes)
+		}
+	}
+}
+
+// TestMeterCountsFromTheStartOfTheRun begins the same run at several times: what is measured in it does not depend on when
+// it begins.
+func TestMeterCountsFromTheStartOfTheRun(t *testing.T) {
+	signals := func(t0 vt.Time) (out []uint32) {
+		r := newRig(t, csigSettings(), 400e9, 100e9)
+		r.Change(t0, func(now vt.Time) { r.StartRun(now, 1) })
+		r.Advance(t0)
+		for i := range 40 {
+			at := t0 + 1000 + vt.Time(i*i)*20
+			tag := wire.CSIGFields{Wide: true, Type: wire.CSIGABW, Signal: 1<<20 - 1}
+			f := r.frame(pkt{from: 0, to: 1, ev: 7, size: 1500})
+			f.B, _ = wire.InsertCSIG(f.B, &tag)
+			f.Due = at
+			r.Deliver(0, f)
+		}
+		r.Advance(t0 + 1e6)
+		for _, f := range r.got(1) {
+			out = append(out, wire.CSIGTag(f.B, wire.EtherCSIG, wire.EtherCSIGWide).Signal())
+		}
+		return out
+	}
+	want := signals(0)
+	if slices.Max(want) == slices.Min(want) {
+		t.Fatalf("signals %v: nothing was measured", want)
+	}
+	for _, t0 := range []vt.Time{1, 3_333, 10_000, 123_456_789} {
+		if got := signals(t0); !slices.Equal(got, want) {
+			t.Errorf("run from %v:\n got %v\nwant %v", t0, got, want)
 		}
 	}
 }
