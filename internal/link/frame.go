@@ -56,7 +56,7 @@ const chunk = 32
 // Get takes an empty frame.
 func (p *Pool) Get() *Frame {
 	if p.free == nil {
-		slot := (p.size + Room + 63) &^ 63
+		slot := ((p.size+Room+63)/64 | 1) * 64 // an odd number of cache lines, lest all headers compete for the same few
 		mem := make([]byte, chunk*slot)
 		frames := make([]Frame, chunk)
 		for i := range frames {
