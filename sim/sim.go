@@ -99,6 +99,10 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 	return f, nil
 }
 
+// Arena has the frames lie in memory that take gives, n zeroed bytes at a time. A large fabric has so many frames under way
+// that a processor loses time with looking their pages up, unless these are large.
+func (f *Fabric) Arena(take func(n int) []byte) { f.mem.Pool.Arena = take }
+
 // Tap shows every frame that a node sends on a port to fn, with its Due, in the order of sending. fn must not keep it.
 func (f *Fabric) Tap(node, port int, fn func(f *link.Frame)) {
 	o := f.outs[node]

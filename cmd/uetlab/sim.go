@@ -50,6 +50,7 @@ type simulation struct {
 	bar    runBar
 	drawn  time.Time     // wall
 	until  time.Duration // of one run; 0: its end
+	memory arena         // of the fabric that is simulated
 	t0     vt.Time       // when the next run begins
 }
 
@@ -184,6 +185,8 @@ func (s *simulation) build() (*sim.Fabric, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.memory.clear() // the fabric before is gone
+	fabric.Arena(s.memory.take)
 	if s.trace != nil {
 		s.trace.tap(fabric)
 	}
