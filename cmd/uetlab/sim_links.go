@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/chaos"
@@ -54,6 +55,9 @@ func linkFault(plan *topology.Plan, value string) (f faults.Fault, timed bool, e
 			ns, _, err := api.ParseAt(at)
 			if err != nil {
 				return f, false, err
+			}
+			if most := 24 * time.Hour; ns > int64(most) {
+				return f, false, usage("at (%s): that is more than %v ahead", at, most).WithHint("give a time within the run")
 			}
 			f.At, timed = vt.Time(ns), true
 		} else if name, ok := strings.CutPrefix(w, "from="); ok {

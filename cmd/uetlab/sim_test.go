@@ -242,7 +242,8 @@ func TestSimLinks(t *testing.T) {
 		})
 	}
 	for link, msg := range map[string]string{"leaf0-spine0": "nothing to set", "leaf0-spine9 fail": "no such name", "leaf0-spine0 los=1%": "did you mean loss?",
-		"leaf0-spine0 fail at=soon": "not a virtual time", "leaf0-spine0 fail from=leaf1": "joins leaf0 and spine0", "leaf0-spine0 fail from=x": "no such name", " ": "no link"} {
+		"leaf0-spine0 fail at=soon": "not a virtual time", "leaf0-spine0 fail at=+9223372036854775807ns": "more than 24h0m0s ahead",
+		"leaf0-spine0 fail from=leaf1": "joins leaf0 and spine0", "leaf0-spine0 fail from=x": "no such name", " ": "no link"} {
 		if o := runWords(t, append(strings.Fields(w), "--link", link)); o.code != api.CodeUsage && o.code != api.CodeNotFound || !strings.Contains(o.err, msg) {
 			t.Errorf("%s: %+v, want %q", link, o, msg)
 		}
