@@ -39,7 +39,7 @@ sed -i -E "s/^It took [0-9.]+ us of the fabric's time, [0-9.]+ %/It took $health
 
 # The simulation equals the demonstration to the nanosecond, and its trace needs no lab.
 "$UETLAB" sim fat-tree-2x4 --link 'leaf0-spine0 fail at=+98us' --trace "$work/trace.pcapng" --links leaf0-spine0,leaf0-spine1 -- \
-	allreduce --size 4MiB --check >"$work/sim"
+	allreduce --size 4MiB --check >"$work/sim" 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
 [ "$(rows "$work/sim")" = "$(rows "$work/run2")" ] || {
 	printf 'figures: the simulation is not the demonstration:\n%s\n%s\n' "$(rows "$work/sim")" "$(rows "$work/run2")" >&2
 	exit 1
