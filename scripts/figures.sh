@@ -76,7 +76,7 @@ sed -i -E "s/^It took [0-9.]+ us of the fabric's time, [0-9.]+ %/It took $health
     if (resent > 98) mark(resent, "good", 1, "sent again", "end", -4, sprintf("+%.0f µs", resent))
     printf "  <path class=\"mark\" d=\"M%.1f 340 V556\"/>\n", x(failed)
     printf "  <text class=\"ink\" x=\"930\" y=\"572\" text-anchor=\"end\" font-weight=\"600\">ends correct</text><text class=\"ink small\" x=\"930\" y=\"589\" text-anchor=\"end\">+%s µs</text>\n", failed
-    printf "  <text class=\"dim small\" x=\"%.0f\" y=\"410\" text-anchor=\"middle\">nothing can cross this link any more</text>\n", failed > 700 ? x(348) : x((98 + failed) / 2)
+    printf "  <text class=\"dim small\" x=\"%.0f\" y=\"410\" text-anchor=\"middle\">nothing can cross this link any more</text>\n", (failed > 700 ? x(348) : x((98 + failed) / 2))
     printf "  <rect class=\"b1\" x=\"96\" y=\"608\" width=\"%.1f\" height=\"12\" rx=\"2\"/><text class=\"ink small\" x=\"%.1f\" y=\"619\">%s µs: the same allreduce with no failure. Both figures are the same in every run, to the nanosecond.</text>\n", x(healthy) - 96, x(healthy) + 8, healthy
   }' >"$work/lanes"
 picture=docs/img/link-failure.svg
