@@ -34,6 +34,9 @@ type Config struct {
 
 	CSIG string // CSIGOff (default), CSIGCompact or CSIGWide: tag data packets for switches to say how congested they are
 
+	// EtherTypes of the tags; 0: 0xCCDD and 0xCCDE.
+	CSIGCompactTPID, CSIGWideTPID wire.EtherType
+
 	DSCPData    uint8 // 0: 10
 	DSCPRetx    uint8 // 0: 12
 	DSCPControl uint8 // 0: 46
@@ -67,7 +70,7 @@ type Config struct {
 	RejectTooLong bool   // answer TOO_LONG instead of truncating
 }
 
-func or[T int | int64 | uint8 | uint16 | time.Duration](v *T, def T) {
+func or[T int | int64 | uint8 | ~uint16 | time.Duration](v *T, def T) {
 	if *v == 0 {
 		*v = def
 	}
@@ -109,6 +112,8 @@ func (c *Config) resolve(maxFrame int, port link.Config) error {
 	or(&c.DSCPTrimmed, 34)
 	or(&c.DSCPTrimmedLastHop, 36)
 	or(&c.Class, 1)
+	or(&c.CSIGCompactTPID, wire.EtherCSIG)
+	or(&c.CSIGWideTPID, wire.EtherCSIGWide)
 	or(&c.RTOInit, time.Millisecond)
 	or(&c.RTOMax, 4*time.Second)
 	or(&c.MaxRTORetx, 5)

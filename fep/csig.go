@@ -25,16 +25,20 @@ func (f *FEP) tag(fr *link.Frame) *link.Frame {
 	if f.cfg.CSIG != CSIGCompact && f.cfg.CSIG != CSIGWide {
 		return fr
 	}
-	t := wire.CSIGFields{Wide: f.cfg.CSIG == CSIGWide, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
+	t := wire.CSIGFields{Wide: f.cfg.CSIG == CSIGWide, TPID: f.cfg.CSIGCompactTPID, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
+	if t.Wide {
+		t.TPID = f.cfg.CSIGWideTPID
+	}
 	fr.B, _ = wire.InsertCSIG(fr.B, &t)
 	return fr
 }
 
-// untag reads the tag of a frame that has arrived; the packet behind it is found without its help.
-func (f *FEP) untag(b []byte) {
+// untag reads the tag of a frame that has arrived and takes it off.
+func (f *FEP) untag(fr *link.Frame) {
 	f.sig = csig{}
-	if c := wire.CSIGTag(b, wire.EtherCSIG, wire.EtherCSIGWide); c != nil {
+	if c := wire.CSIGTag(fr.B, f.cfg.CSIGCompactTPID, f.cfg.CSIGWideTPID); c != nil {
 		f.C[CSIGRx]++
 		f.sig = csig{c.Signal(), c.Locator(), true}
+		fr.B = wire.RemoveCSIG(fr.B, c)
 	}
 }
