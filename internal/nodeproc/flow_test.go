@@ -48,8 +48,8 @@ func TestMakeRoomWaitsForTheOtherEnd(t *testing.T) {
 	done := make(chan struct{})
 	go func() { // ends when the other end has taken all
 		defer close(done)
-		for range 10 {
-			for range 100 {
+		for i := range 10 {
+			for tries := 0; i == 6 && l.page.Taken[0].Load() != 42 && tries < 1<<24; tries++ { // with this one there is room
 				runtime.Gosched()
 			}
 			peer.Taken[0].Add(1)
