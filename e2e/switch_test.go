@@ -187,7 +187,7 @@ func TestSwitchErrors(t *testing.T) {
 		"leaf* ecn.kmin=10% --at 1ns":         {api.CodeUsage, "past"},
 		"leaf* ecn.kmim=10% ecmp.hush=crc32":  {api.CodeUsage, "ecmp.hush"},
 		"leaf* trim.size=90KiB --at +30us":    {api.CodeUsage, "trim.size"},
-		"leaf0 spine0 ecn.pmax=300% --at 10s": {api.CodeUsage, "ecn.pmax"},
+		"leaf0 spine0 ecn.pmax=300% --at 20h": {api.CodeUsage, "ecn.pmax"},
 	} {
 		a := l.do(t, append([]string{"switch", "set"}, strings.Fields(words)...)...)
 		lines := strings.Split(strings.TrimSpace(a.stderr), "\n")
