@@ -65,15 +65,15 @@ func (s side) Transmit(_ int, f *link.Frame) {
 func testMAC(i int) wire.MAC       { return wire.MAC{2, 0, 0, 0, 0, byte(i + 1)} }
 func testAddr(i int) netip.Addr    { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}) }
 func testAddr6(i int) netip.Addr   { return netip.AddrFrom16([16]byte{0xfd, 15: byte(i + 1)}) }
-func (l *lab) target() *pdc        { return l.role(1, false) }
-func (l *lab) source() *pdc        { return l.role(0, true) }
+func (l *lab) target() *PDCInfo    { return l.role(1, false) }
+func (l *lab) source() *PDCInfo    { return l.role(0, true) }
 func (l *lab) count(c Counter) int { return int(l.feps[0].C[c] + l.feps[1].C[c]) }
 
-// role returns the first PDC of a FEP in that role.
-func (l *lab) role(i int, initiator bool) *pdc {
-	for _, p := range l.feps[i].pdcs.slots {
-		if p != nil && p.initiator == initiator {
-			return p
+// role returns what is known of the first PDC of a FEP in that role, nil if there is none.
+func (l *lab) role(i int, initiator bool) *PDCInfo {
+	for _, p := range l.feps[i].PDCs(nil) {
+		if p.Initiator == initiator {
+			return &p
 		}
 	}
 	return nil

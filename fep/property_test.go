@@ -123,9 +123,12 @@ func (l *lab) checkEmpty() {
 		if p := f.PDCs(nil); len(p) != 0 {
 			l.t.Errorf("node %d: PDCs left: %+v", i, p)
 		}
-		if f.mids.n != 0 || f.C[GtdInUse] != 0 || len(f.bySYN) != 0 || f.ctl.n != 0 || f.pdcs.n != len(f.pdcs.free) {
-			l.t.Errorf("node %d: %d message IDs, %d responses, %d SYN entries, %d control packets, %d of %d ids free", i, f.mids.n,
-				f.C[GtdInUse], len(f.bySYN), f.ctl.n, f.pdcs.n, len(f.pdcs.free))
+		if f.mids.n != 0 || f.C[GtdInUse] != 0 || f.C[PDCsOpen] != 0 || f.rx.n != 0 || len(f.reads) != 0 {
+			l.t.Errorf("node %d: %d message IDs, %d responses, %d PDCs, %d messages, %d reads", i, f.mids.n, f.C[GtdInUse], f.C[PDCsOpen],
+				f.rx.n, len(f.reads))
+		}
+		if r := f.m.Residue(); r != "" {
+			l.t.Errorf("node %d: left in packet delivery: %s", i, r)
 		}
 		if f.C[PDCFailed] != 0 || f.C[PDCExpired] != 0 {
 			l.t.Errorf("node %d: %d PDCs failed, %d expired", i, f.C[PDCFailed], f.C[PDCExpired])
@@ -175,7 +178,7 @@ func (l *lab) patchIDs(to int, b []byte) {
 	if p == nil || len(b) < pds+12 {
 		return
 	}
-	b[pds+8], b[pds+9], b[pds+10], b[pds+11] = byte(p.peerID>>8), byte(p.peerID), byte(p.id>>8), byte(p.id)
+	b[pds+8], b[pds+9], b[pds+10], b[pds+11] = byte(p.PeerID>>8), byte(p.PeerID), byte(p.ID>>8), byte(p.ID)
 }
 
 // TestEcho: ICMP echo requests are answered, everything else that is not for UET is counted as a drop.

@@ -1,4 +1,4 @@
-package fep
+package pds
 
 import (
 	"github.com/uetlab/uetlab/internal/link"
@@ -21,20 +21,21 @@ type csig struct {
 
 // tag puts a CSIG tag into a data packet that is about to leave (uet-link-switch.md 10). It asks for the smallest share of
 // bandwidth that is left on the way, and begins with all of it.
-func (f *FEP) tag(fr *link.Frame) *link.Frame {
-	if f.cfg.CSIG != CSIGCompact && f.cfg.CSIG != CSIGWide {
+func (m *Manager) tag(fr *link.Frame) *link.Frame {
+	if m.cfg.CSIG != CSIGCompact && m.cfg.CSIG != CSIGWide {
 		return fr
 	}
-	t := wire.CSIGFields{Wide: f.cfg.CSIG == CSIGWide, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
+	t := wire.CSIGFields{Wide: m.cfg.CSIG == CSIGWide, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
 	fr.B, _ = wire.InsertCSIG(fr.B, &t)
 	return fr
 }
 
-// untag reads the tag of a frame that has arrived; the packet behind it is found without its help.
-func (f *FEP) untag(b []byte) {
-	f.sig = csig{}
+// Untag reads the tag of a frame that has arrived, for the packet that is handed over next; the packet behind it is found
+// without its help.
+func (m *Manager) Untag(b []byte) {
+	m.sig = csig{}
 	if c := wire.CSIGTag(b, wire.EtherCSIG, wire.EtherCSIGWide); c != nil {
-		f.C[CSIGRx]++
-		f.sig = csig{c.Signal(), c.Locator(), true}
+		m.C[CSIGRx]++
+		m.sig = csig{c.Signal(), c.Locator(), true}
 	}
 }
