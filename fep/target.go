@@ -155,7 +155,9 @@ func (f *FEP) Request(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCod
 		return wire.NackNoSESMsgAvail
 	}
 	resp := f.deliver(now, q.PDC, req, r)
-	resp.fill(r)
+	if r.Job, r.Gtd = resp.job, resp.gtd; r.Next == wire.NextNone {
+		resp.fill(r)
+	}
 	if f.cfg.AnswerDelay > 0 {
 		f.answerLater(now, q, r)
 	}

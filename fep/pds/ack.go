@@ -83,7 +83,7 @@ func (p *PDC) appendAck(b []byte, now vt.Time, c *ctlMsg) []byte {
 			sack = s
 		}
 	}
-	if p.mode == RUD && d.bits != nil {
+	if p.mode == RUD && d.maps != nil {
 		d.need(p.m, sack)
 		af.SACKOffset, af.SACKBitmap = int16(sack.Diff(cack)), d.got.word(sack)
 	} else {

@@ -33,6 +33,38 @@ type stored struct {
 	resp Response
 }
 
+// maps are the bitmaps of a dest, all of one size.
+type maps struct {
+	log  int
+	got  bitmap
+	gtd  bitmap // received, response kept until cleared
+	ar   bitmap // asked for an ACK above a gap, which is due again when the gap closes
+	late bitmap // SES has not answered yet
+}
+
+// mapPool keeps empty bitmaps by the logarithm of their words.
+type mapPool struct{ free [20][]*maps }
+
+func (p *mapPool) get(log int) *maps {
+	if l := p.free[log]; len(l) > 0 {
+		b := l[len(l)-1]
+		p.free[log] = l[:len(l)-1]
+		return b
+	}
+	n := 1 << log
+	w := make(bitmap, 4*n)
+	return &maps{log, w[:n:n], w[n : 2*n : 2*n], w[2*n : 3*n : 3*n], w[3*n:]}
+}
+
+// put takes bitmaps back and empties them.
+func (p *mapPool) put(b *maps) {
+	clear(b.got)
+	clear(b.gtd)
+	clear(b.ar)
+	clear(b.late)
+	p.free[b.log] = append(p.free[b.log], b)
+}
+
 // dest is the receiving half of a PDC (uet-pds-ses.md 5, 6, 20.1). While nothing is out of order, uncleared or unanswered
 // it has no bitmaps.
 type dest struct {
@@ -43,12 +75,8 @@ type dest struct {
 	clear wire.PSN // latest CLEAR_PSN
 	limit wire.PSN // highest PSN that an announced MP_RANGE allowed
 
-	bits []uint64 // got, gtd, ar and late, a quarter each; nil if all are empty
-	got  bitmap
-	gtd  bitmap   // received, response kept until cleared
-	ar   bitmap   // asked for an ACK above a gap, which is due again when the gap closes
-	late bitmap   // SES has not answered yet
-	kept []stored // of the PSNs in gtd
+	*maps          // nil if all are empty
+	kept  []stored // of the PSNs in gtd
 
 	genCount int      // bytes since the latest ACK
 	ackPSN   wire.PSN // latest accepted since then
@@ -75,48 +103,39 @@ func (d *dest) init(start wire.PSN, mpr uint8) {
 	d.limit = start.Add(mpRange(mpr) - 1)
 }
 
-// shape cuts the four bitmaps out of one piece.
-func (d *dest) shape(b []uint64) {
-	n := len(b) / 4
-	d.bits, d.got, d.gtd, d.ar, d.late = b, b[:n:n], b[n:2*n:2*n], b[2*n:3*n:3*n], b[3*n:]
-}
-
 // need makes bitmaps that reach to psn and 64 beyond, so that a SACK word above the window reads zeros.
 func (d *dest) need(m *Manager, psn wire.PSN) {
 	span := int(max(psn.Diff(d.base), d.maxRx.Diff(d.base))) + 2*64
-	if len(d.got)*64 >= span {
+	old := d.maps
+	if old != nil && len(old.got)*64 >= span {
 		return
 	}
-	log := max(2, bits.Len(uint((span-1)/64)))
-	old := *d
-	d.shape(m.bitmaps.get(log + 2))
-	if old.bits == nil {
+	d.maps = m.maps.get(max(2, bits.Len(uint((span-1)/64))))
+	if old == nil {
 		return
 	}
-	for q := old.base; !q.After(old.maxRx); q++ {
+	for q := d.base; !q.After(d.maxRx); q++ {
 		for i, b := range [...]bitmap{old.got, old.gtd, old.ar, old.late} {
 			if b.has(q) {
 				[...]bitmap{d.got, d.gtd, d.ar, d.late}[i].set(q)
 			}
 		}
 	}
-	clear(old.bits)
-	m.bitmaps.put(old.bits)
+	m.maps.put(old)
 }
 
 // drop gives the bitmaps back.
 func (d *dest) drop(m *Manager) {
-	if d.bits != nil {
-		clear(d.bits)
-		m.bitmaps.put(d.bits)
-		d.bits, d.got, d.gtd, d.ar, d.late = nil, nil, nil, nil, nil
+	if d.maps != nil {
+		m.maps.put(d.maps)
+		d.maps = nil
 	}
 }
 
 // received says whether the PSN has come, as far as it is still known.
 func (d *dest) received(psn wire.PSN) bool {
 	off := psn.Diff(d.base)
-	return off < 0 && off >= -maxAge || off >= 0 && !psn.After(d.maxRx) && d.bits != nil && d.got.has(psn)
+	return off < 0 && off >= -maxAge || off >= 0 && !psn.After(d.maxRx) && d.maps != nil && d.got.has(psn)
 }
 
 // Where a PSN lies.
@@ -135,7 +154,7 @@ func (d *dest) classify(psn wire.PSN, mpr uint8) place {
 	switch {
 	case off >= max(span, d.limit.Diff(d.base)+1) || off < -span:
 		return placeOut
-	case off < 0 || !psn.After(d.maxRx) && d.bits != nil && d.got.has(psn):
+	case off < 0 || !psn.After(d.maxRx) && d.maps != nil && d.got.has(psn):
 		return placeDup
 	}
 	return placeNew
@@ -143,7 +162,7 @@ func (d *dest) classify(psn wire.PSN, mpr uint8) place {
 
 // mark notes psn as received and moves edge and base as far as they go.
 func (d *dest) mark(m *Manager, psn wire.PSN, ar, gtd, late bool) {
-	if psn == d.edge && psn == d.base && d.bits == nil && !gtd && !late {
+	if psn == d.edge && psn == d.base && d.maps == nil && !gtd && !late {
 		d.base, d.edge, d.maxRx = psn+1, psn+1, psn // the usual case
 		return
 	}
@@ -180,7 +199,7 @@ func (d *dest) mark(m *Manager, psn wire.PSN, ar, gtd, late bool) {
 
 // advance moves CACK over what is received and answered and needs no clearing any more.
 func (d *dest) advance(m *Manager) {
-	if d.bits == nil {
+	if d.maps == nil {
 		return
 	}
 	for d.base != d.edge && !d.late.has(d.base) && (!d.gtd.has(d.base) || !d.base.After(d.clear)) {

@@ -42,8 +42,8 @@ type Manager struct {
 	waiting []*Msg // no PDC was free
 	closing int    // initiators' PDCs that are being closed
 	gen     uint64 // of the latest PDC
-	rings   pool[Packet]
-	bitmaps pool[uint64]
+	rings   ringPool
+	maps    mapPool
 
 	ctl   ctlQueue
 	rtxq  pdcQueue // PDCs with something to send again

@@ -185,7 +185,10 @@ func (p *PDC) onNack(now vt.Time, n wire.Nack, act nackAction) {
 		if p.exhausted(now, k, n.Code()) {
 			return
 		}
-		from := s.clear + 1 // whatever the payload says: everything below is done
+		from := wire.PSN(n.Payload()) // everything below has arrived; a peer need not say so (O-9)
+		if !s.has(from) || from.After(k.PSN) {
+			from = s.clear + 1
+		}
 		if s.at(from).flags&pktQueued == 0 {
 			p.rewind(now, from, CauseGoBack)
 		}

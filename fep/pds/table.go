@@ -98,22 +98,21 @@ func (t *pdcTable) remove(p *PDC) {
 	t.n++
 }
 
-// pool keeps rings and bitmaps of idle PDCs by the logarithm of their size, so that an idle PDC has none of its own.
-type pool[T any] struct{ free [20][][]T }
+// ringPool keeps rings of idle sources by the logarithm of their size, so that an idle PDC has none of its own.
+type ringPool struct{ free [20][][]Packet }
 
-// get gives a slice of 2^log places; what was put back comes as it was.
-func (p *pool[T]) get(log int) []T {
+// get gives a ring of 2^log places.
+func (p *ringPool) get(log int) []Packet {
 	if l := p.free[log]; len(l) > 0 {
 		s := l[len(l)-1]
 		p.free[log] = l[:len(l)-1]
 		return s
 	}
-	return make([]T, 1<<log)
+	return make([]Packet, 1<<log)
 }
 
-func (p *pool[T]) put(s []T) {
+// put takes a ring back. It holds on to no message.
+func (p *ringPool) put(s []Packet) {
 	log := bits.Len(uint(len(s))) - 1
-	if len(p.free[log]) < 1024 {
-		p.free[log] = append(p.free[log], s)
-	}
+	p.free[log] = append(p.free[log], s)
 }
