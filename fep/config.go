@@ -20,6 +20,12 @@ const (
 	CSIGWide    = pds.CSIGWide
 )
 
+// Infinite counts of retransmissions, see pds.Config.
+const (
+	InfiniteRTO  = pds.InfiniteRTO
+	InfiniteNack = pds.InfiniteNack
+)
+
 // MaxMessage is the longest message, in bytes.
 const MaxMessage = 1 << 30
 

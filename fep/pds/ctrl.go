@@ -19,6 +19,9 @@ func (m *Manager) onCtrl(now vt.Time, a *arrival) {
 			p = m.ctrlOpens(now, a, c)
 		}
 	}
+	if p != nil && p.peer == a.src && !c.SYN() {
+		p.learn(c.SPDCID())
+	}
 	if p == nil || p.peer != a.src || c.SPDCID() == 0 || p.peerID != c.SPDCID() || p.state == Pending {
 		m.C[UnknownPDCID]++
 		return

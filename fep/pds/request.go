@@ -50,6 +50,9 @@ func (m *Manager) onRequest(now vt.Time, a *arrival) {
 func (m *Manager) receiver(now vt.Time, a *arrival, r wire.Request) *PDC {
 	if !r.SYN() {
 		p := m.pdcs.get(r.DPDCID())
+		if p != nil && p.peer == a.src {
+			p.learn(r.SPDCID()) // read data may overtake the first ACK
+		}
 		if p == nil || p.peer != a.src || p.peerID != r.SPDCID() || p.state == Pending {
 			m.C[UnknownPDCID]++
 			m.nackReq(wire.NackInvDPDCID, a, r, nil)
