@@ -181,10 +181,10 @@ func (m *txMsg) Rewind() bool {
 // Done implements pds.Sender.
 func (m *txMsg) Done(now vt.Time) {
 	m.done, m.last = true, now
-	m.settle(now)
-	if m.isRead() {
+	if m.isRead() && m.err == nil && int(m.got) < len(m.buf) {
 		m.ep.f.armSweep(now)
 	}
+	m.settle(now)
 }
 
 // settle completes the message once everything of it was sent and acknowledged, and all data of a read is in.
