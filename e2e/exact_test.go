@@ -17,14 +17,15 @@ import (
 
 // figures are what two runs of the same must share.
 type figures struct {
-	FCT                                                     workload.FCT
-	Packets, PacketHops, DataPacketHops, Retransmits, Drops uint64
-	Correct                                                 string
-	PerRank                                                 []workload.RankResult
+	FCT                                                            workload.FCT
+	Packets, PacketHops, DataPacketHops, Retransmits, Trims, Drops uint64
+	Correct                                                        string
+	PerRank                                                        []workload.RankResult
+	Queues                                                         []workload.QueueResult
 }
 
 func figuresOf(r workload.Result) figures {
-	f := figures{r.FCT, r.Packets, r.PacketHops, r.DataPacketHops, r.Retransmits, r.Drops, "not checked", r.PerRank}
+	f := figures{r.FCT, r.Packets, r.PacketHops, r.DataPacketHops, r.Retransmits, r.Trims, r.Drops, "not checked", r.PerRank, r.Queues}
 	if r.Correct != nil {
 		f.Correct = fmt.Sprint(*r.Correct)
 	}
@@ -37,6 +38,15 @@ func same(t testing.TB, what string, got workload.Result, want figures) {
 	if g := figuresOf(got); !reflect.DeepEqual(g, want) {
 		t.Errorf("%s differs:\n got %+v\nwant %+v", what, g, want)
 	}
+}
+
+// congestion adds up what queues marked and trimmed.
+func congestion(r workload.Result) (marked, trimmed uint64) {
+	for _, q := range r.Queues {
+		marked += q.ECNMarked
+		trimmed += q.Trimmed
+	}
+	return marked, trimmed
 }
 
 // t0 is where a simulated run begins.
@@ -113,13 +123,15 @@ func TestTenRunsAreEqual(t *testing.T) {
 	}
 }
 
-// TestWorkloadsEqualTheSimulation runs other patterns, one of which overflows a queue.
+// TestWorkloadsEqualTheSimulation runs other patterns; in one of them queues mark and trim. What each queue did must be the same too.
 func TestWorkloadsEqualTheSimulation(t *testing.T) {
 	l := sharedLab(t)
 	for _, c := range []struct {
 		spec workload.Spec
 		args []string
 	}{
+		{workload.Spec{Workload: workload.Permutation, Size: 2 << 20, Iters: 1, Seed: 4}, nil},
+		{workload.Spec{Workload: workload.Allreduce, Size: 4 << 20, Iters: 1, Check: true, Seed: 1}, []string{"--check"}},
 		{workload.Spec{Workload: workload.Allreduce, Size: 300_000, Iters: 2, Check: true, Seed: 7}, []string{"--iters", "2", "--check"}},
 		{workload.Spec{Workload: workload.Alltoall, Size: 256 << 10, Iters: 1, Check: true, Seed: 3}, []string{"--check"}},
 		{workload.Spec{Workload: workload.Broadcast, Size: 100_000, Iters: 1, Check: true, Seed: 5, Root: 3}, []string{"--check", "--root", "3"}},
@@ -135,10 +147,14 @@ func TestWorkloadsEqualTheSimulation(t *testing.T) {
 				if c.spec.Check && (r.Correct == nil || !*r.Correct) {
 					t.Errorf("run %d is not correct: %+v", i, r.PerRank)
 				}
-				if c.spec.Workload == workload.Incast && (r.Drops == 0 || r.Retransmits == 0) {
-					t.Errorf("incast with %d drops and %d retransmits: the test is of no use without any", r.Drops, r.Retransmits)
+				marked, trimmed := congestion(r)
+				if trimmed != r.Trims {
+					t.Errorf("%d trims in all, %d of queues", r.Trims, trimmed)
 				}
-				t.Logf("max %d ns, %d packets, %d retransmits, %d drops, wall %.2f s", r.FCT.Max, r.Packets, r.Retransmits, r.Drops, r.WallSeconds)
+				if c.spec.Workload == workload.Incast && (marked == 0 || trimmed == 0 || r.Retransmits == 0) {
+					t.Errorf("incast with %d marks, %d trims and %d retransmits: the test is of no use without any", marked, trimmed, r.Retransmits)
+				}
+				t.Logf("max %d ns, %d packets, %d marks, %d trims, %d retransmits, %d drops, wall %.2f s", r.FCT.Max, r.Packets, marked, trimmed, r.Retransmits, r.Drops, r.WallSeconds)
 			}
 		})
 	}

@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/sim"
@@ -138,7 +140,7 @@ func explain(t testing.TB, r workload.Result, gained map[string]uint64) {
 		}
 		where = append(where, fmt.Sprintf("%s=%d", k, v))
 		switch f[2] {
-		case "drop_link_down", "drop_no_route", "drop_queue_full":
+		case "drop_link_down", "drop_link_cut", "drop_no_route", "drop_queue_full":
 		default:
 			t.Errorf("a drop that no failure explains: %s %d", k, v)
 		}
@@ -153,9 +155,14 @@ func explain(t testing.TB, r workload.Result, gained map[string]uint64) {
 func TestImpairments(t *testing.T) {
 	l := sharedLab(t)
 	t.Cleanup(func() { l.do(t, "link", "restore", failing) })
-	run := []string{"permutation", "--size", "256KiB", "--seed", "1"}
-	whole := simulate(t, &l.plan, workload.Spec{Workload: workload.Permutation, Size: 256 << 10, Iters: 1, Seed: 1}, nil)
-	same(t, "before", l.run(t, run...), whole)
+	run := func(size int64) workload.Result {
+		return l.run(t, "permutation", "--seed", "1", "--size", fmt.Sprint(size))
+	}
+	sound := func(size int64, prepare func(*sim.Fabric)) figures {
+		return simulate(t, &l.plan, workload.Spec{Workload: workload.Permutation, Size: size, Iters: 1, Seed: 1}, prepare)
+	}
+	const large, small = 256 << 10, 16 << 10
+	same(t, "before", run(large), sound(large, nil))
 	for _, c := range []struct {
 		settings []string
 		slower   bool
@@ -164,14 +171,26 @@ func TestImpairments(t *testing.T) {
 		{[]string{"delay=+2us"}, true, false},
 		{[]string{"rate=25%"}, true, false},
 		{[]string{"loss=2%"}, true, true},
+		{[]string{"burst=p:2%,r:30%,bad:80%,good:0.1%"}, true, true},
+		{[]string{"ber=1e-5"}, true, true},
+		{[]string{"duplicate=5%"}, false, false},
+		{[]string{"reorder=30%,5us"}, true, false},
+		{[]string{"jitter=1us,exponential"}, true, false},
+		{[]string{"jitter=500ns,pareto", "rate=150Gbps", "--from", "leaf0"}, true, false},
 		{[]string{"blackhole", "--from", "spine0"}, true, true},
 	} {
 		l.ok(t, append([]string{"link", "set", failing}, c.settings...)...)
 		if s := l.linkState(t, failing); s.State != api.LinkImpaired {
 			t.Errorf("%v: link is %+v", c.settings, s)
 		}
-		a, b := l.run(t, run...), l.run(t, run...)
-		same(t, fmt.Sprintf("second run with %v", c.settings), b, figuresOf(a))
+		size := int64(large)
+		if c.settings[0] == "blackhole" {
+			size = small // half of all packets are lost: of many, some would be lost too often
+		}
+		whole, want := sound(size, nil), sound(size, under(t, l, failing, c.settings))
+		a, b := run(size), run(size)
+		same(t, fmt.Sprintf("first run with %v", c.settings), a, want)
+		same(t, fmt.Sprintf("second run with %v", c.settings), b, want)
 		if slower := a.FCT.Max > whole.FCT.Max; slower != c.slower || a.Drops > 0 != c.drops {
 			t.Errorf("%v: max %d ns with %d drops; unimpaired %d ns", c.settings, a.FCT.Max, a.Drops, whole.FCT.Max)
 		}
@@ -180,7 +199,41 @@ func TestImpairments(t *testing.T) {
 	if s := l.linkState(t, failing); s.State != api.LinkUp {
 		t.Errorf("after restore the link is %+v", s)
 	}
-	same(t, "after", l.run(t, run...), whole)
+	same(t, "after", run(large), sound(large, nil))
+}
+
+// under damages a link in the simulator before the run begins, as link set does.
+func under(t testing.TB, l *lab, name string, settings []string) func(*sim.Fabric) {
+	return func(f *sim.Fabric) {
+		id, _, err := l.plan.FindLink(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := faults.Fault{At: t0 - 500, Link: id, From: faults.Both, Op: faults.Change}
+		if i := slices.Index(settings, "--from"); i >= 0 {
+			n, err := l.plan.Node(settings[i+1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.From, settings = n.ID, settings[:i]
+		}
+		if x.Set, err = faults.ParseSettings(settings); err != nil {
+			t.Fatal(err)
+		}
+		meet(t, l, f, x)
+	}
+}
+
+// meet schedules faults in the simulator.
+func meet(t testing.TB, l *lab, f *sim.Fabric, list ...faults.Fault) {
+	t.Helper()
+	b, err := faults.New(&l.plan).Schedule(list...)
+	if err == nil {
+		err = b.Each(f.Change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (l *lab) linkState(t testing.TB, name string) api.LinkStatus {

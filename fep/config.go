@@ -45,6 +45,8 @@ type Config struct {
 	ByRef      bool
 	CSIG       string // CSIGOff (default), CSIGCompact or CSIGWide: tag data packets for switches to say how congested they are
 
+	CSIGCompactTPID, CSIGWideTPID wire.EtherType
+
 	DSCPData           uint8
 	DSCPRetx           uint8
 	DSCPControl        uint8

@@ -72,7 +72,7 @@ func (f *FEP) Reset(now vt.Time) {
 // Arrive implements engine.Core.
 func (f *FEP) Arrive(now vt.Time, port int, fr *link.Frame) {
 	var err error
-	f.m.Untag(fr.B)
+	f.m.Untag(fr)
 	in := &f.in // in the FEP, since a local would be allocated for every packet
 	if *in, err = wire.ParseUET(fr.B, 0); err != nil && f.mended(fr.B) {
 		*in, err = wire.ParseUET(fr.B, 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what docs/performance.md tells, and prints it as Markdown tables on standard output. Every line names the
-# command behind it. It takes about four minutes on a quiet machine; on a busy one the figures are worth little, so the
+# command behind it. It takes about five minutes on a quiet machine; on a busy one the figures are worth little, so the
 # load is printed as well.
 #
 # Variables: UETLAB (the binary; default bin/uetlab of this tree), ROUNDS (5: repetitions, the median counts).
@@ -111,11 +111,69 @@ for runtime in $runtimes; do
 	"$uetlab" down "$lab" >/dev/null 2>&1
 done
 
+# simulate TOPOLOGY ARGUMENTS…: a row of processor time, frames and memory of one process. Others on the machine cost it caches, so the
+# least of the rounds is the one to compare with.
+simulate() {
+	local pid peak=0 least cpu hops i
+	note "sim $*"
+	for i in $(seq "$rounds"); do
+		TIMEFORMAT='%U %S'
+		{ time "$uetlab" sim "$1" -- "${@:2}" --format json >"$work/out" 2>"$work/err"; } 2>"$work/times"
+		printf '%s %s\n' "$(awk 'END {printf "%.2f", $1 + $2}' "$work/times")" "$(field packetHops)" >>"$work/sims"
+	done
+	read -r least cpu hops < <(sort -n "$work/sims" | awk '{v[NR] = $1; h = $2} END {print v[1], v[int((NR + 1) / 2)], h}')
+	rm "$work/sims"
+	# Once more for the memory.
+	if [ -x /usr/bin/time ]; then
+		peak=$(/usr/bin/time -f %M "$uetlab" sim "$1" -- "${@:2}" 2>&1 >/dev/null | tail -n 1)
+	else # what the kernel says was the most, looked at while it runs
+		"$uetlab" sim "$1" -- "${@:2}" >/dev/null 2>&1 &
+		pid=$!
+		while i=$(awk '/^VmHWM:/ {print $2}' "/proc/$pid/status" 2>/dev/null) && [ -n "$i" ]; do
+			peak=$i
+			sleep 0.02
+		done
+		wait "$pid"
+	fi
+	awk -v what="sim $1 -- ${*:2}" -v least="$least" -v cpu="$cpu" -v hops="$hops" -v peak="$peak" 'BEGIN {
+	  printf "| %s | %.2f s; %.2f s | %d | %.2f million | %.0f MiB |\n", what, least, cpu, hops, hops / least / 1e6, peak / 1024}'
+}
+
+printf '\n| Simulation | CPU (user + system): least; median of %s | Packet-hops | Packet-hops/s of the least CPU | Memory (peak RSS) |\n|---|---|---|---|---|\n' "$rounds"
+simulate fat-tree-2x4 permutation --size 2MiB
+simulate fat-tree-k8 permutation --size 2MiB
+simulate fat-tree-k16 permutation --size 2MiB
+
+# The profile is of a longer run of the same fabric, so that building it does not count.
+note "profile"
+"$uetlab" sim fat-tree-k8 --cpuprofile "$work/profile" -- permutation --size 16MiB >/dev/null
+printf '\n| Where the time of `sim fat-tree-k8 -- permutation --size 16MiB` goes | itself | with what it calls |\n|---|---|---|\n'
+go tool pprof -top -nodecount=400 "$uetlab" "$work/profile" 2>/dev/null |
+	awk '$2 ~ /^[0-9.]+%$/ && $5 ~ /^[0-9.]+%$/ && n++ < 12 {name = $6; sub(/.*uetlab\/uetlab\//, "", name); printf "| `%s` | %s | %s |\n", name, $2, $5}'
+
+# bench PACKAGES PATTERN: rows of benchmarks.
+bench() {
+	# shellcheck disable=SC2086
+	go test -run '^$' -bench "$2" -benchmem $1 |
+		awk '/^pkg:/ {sub(/.*uetlab\/uetlab\//, ""); p = $0}
+		     /^Benchmark/ {sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1); ns = a = hop = ""
+		       for (i = 2; i < NF; i++) {
+		         if ($(i + 1) == "ns/op") ns = $i
+		         if ($(i + 1) == "allocs/op") a = $i
+		         if ($(i + 1) == "ns/hop") hop = " (" $i " ns a packet-hop)"
+		       }
+		       printf "| %s %s | %s%s | %s |\n", p, $1, ns, hop, a}'
+}
+
 note "benchmarks"
-printf '\n| Benchmark (`make bench`) | ns/op | allocs/op |\n|---|---|---|\n'
+printf '\n| Benchmark (`make bench` has more) | ns/op | allocs/op |\n|---|---|---|\n'
 cd "$root"
-go test -run '^$' -bench . -benchmem $(grep -rl --include='*_test.go' '^func Benchmark' wire switchd fep internal sim workload | xargs -n1 dirname | sort -u | sed 's,^,./,') |
-	awk '/^pkg:/ {sub(/.*uetlab\/uetlab\//, ""); p = $0}
-	     /^Benchmark/ {sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1); ns = a = ""
-	       for (i = 2; i < NF; i++) {if ($(i + 1) == "ns/op") ns = $i; if ($(i + 1) == "allocs/op") a = $i}
-	       printf "| %s %s | %s | %s |\n", p, $1, ns, a}'
+bench ./wire 'Outer|Flow|Restamp|UETCRC|DecodeSummary'
+bench ./wire 'Hot/./^(encode|decode)$'
+bench ./fep .
+bench ./switchd 'Forward|Trim'
+bench ./switchd 'Choose/^(mix|resilient|flowlet|adaptive)$/v4'
+bench './internal/link ./internal/engine' .
+bench ./internal/vt 'Queue$/./mix/^(64|4096)$'
+bench ./sim 'Fabric/fat-tree-(2x4|k8)'
+bench './internal/clock ./internal/ctl ./internal/pktio' .

@@ -99,6 +99,10 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 	return f, nil
 }
 
+// Arena has the frames lie in memory that take gives, n zeroed bytes at a time. A large fabric has so many frames under way
+// that a processor loses time with looking their pages up, unless these are large.
+func (f *Fabric) Arena(take func(n int) []byte) { f.mem.Pool.Arena = take }
+
 // Tap shows every frame that a node sends on a port to fn, with its Due, in the order of sending. fn must not keep it.
 func (f *Fabric) Tap(node, port int, fn func(f *link.Frame)) {
 	o := f.outs[node]
@@ -174,7 +178,8 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Resu
 	t.DataPacketHops -= before.DataPacketHops
 	t.Trims -= before.Trims
 	t.Drops -= before.Drops
-	t.Fidelity = workload.Fidelity{Frames: t.PacketHops, Verdict: "exact"}
+	t.Fidelity.Frames -= before.Fidelity.Frames
+	t.Fidelity.Verdict = "exact"
 	r := workload.Summarize(spec, ranks, t, f.plan)
 	r.Queues = nodecore.QueueResults(f.plan, queues, f.queues())
 	return r, err
@@ -255,6 +260,7 @@ func (f *Fabric) totals() workload.Totals {
 	for _, n := range f.nodes {
 		for _, p := range n.Ports {
 			t.PacketHops += p.C[link.RxFrames]
+			t.Fidelity.Frames += p.C[link.RxFrames] + p.C[link.DropCut] + p.C[link.DropFCS]
 			t.DataPacketHops += p.C[link.RxData]
 			t.Trims += p.C[link.Trimmed]
 			t.Drops += p.C.Drops()

@@ -69,7 +69,6 @@ func TestTrimmedIncastLosesNothing(t *testing.T) {
 // TestTRIM15 has a trimmed request answered with a NACK and sent again within two round trips.
 func TestTRIM15(t *testing.T) {
 	type key struct {
-		ev  uint16
 		psn wire.PSN
 		src [4]byte
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // benchRig has 1024 host routes and a group of four ports for them.
-func benchRig(b *testing.B, v6 bool, set Settings) (*rig, []*link.Frame) {
+func benchRig(b testing.TB, v6 bool, set Settings) (*rig, []*link.Frame) {
 	r := newRig(b, set, 400*gig, 400*gig, 400*gig, 400*gig, 400*gig)
 	route := Route{Ports: []int{1, 2, 3, 4}}
 	var frames []*link.Frame
@@ -103,5 +103,28 @@ func BenchmarkForwardNode(b *testing.B) {
 		r.Deliver(0, f)
 		r.Advance(f.Due)
 		r.out.frames, r.out.ports = r.out.frames[:0], r.out.ports[:0]
+	}
+}
+
+// Forwarding and trimming take no memory once the pool has grown.
+func TestForwardAllocatesNothing(t *testing.T) {
+	for _, limit := range []int64{100_000, 1} {
+		set := plan()
+		set.Queues[1].Limit = limit
+		set.CSIG.Enabled = true
+		r, frames := benchRig(t, false, set)
+		full := append([]byte(nil), frames[0].B...)
+		now := vt.Time(1000)
+		if n := testing.AllocsPerRun(1000, func() {
+			frames[0].B = append(frames[0].B[:0], full...)
+			r.s.Arrive(now, 0, frames[0])
+			r.out.frames, r.out.ports = r.out.frames[:0], r.out.ports[:0]
+			now += 1000
+		}); n != 0 {
+			t.Errorf("limit %d: %v allocations for a packet", limit, n)
+		}
+		if trimmed := r.Ports[1].C[link.Trimmed] + r.Ports[2].C[link.Trimmed] + r.Ports[3].C[link.Trimmed] + r.Ports[4].C[link.Trimmed]; (trimmed > 0) != (limit == 1) {
+			t.Errorf("limit %d: %d trimmed", limit, trimmed)
+		}
 	}
 }

@@ -65,7 +65,7 @@ func (s *Switch) setCSIG(set *Settings) error {
 // resetCSIG forgets what was measured.
 func (s *Switch) resetCSIG() { clear(s.csig.meter[:]) }
 
-// count adds n bytes that leave at now; windows are multiples of the interval.
+// count adds n bytes that leave at now; windows are multiples of the interval from time 0 on, which is the start of the run.
 func (m *meter) count(now vt.Time, interval time.Duration, n int64) {
 	if now >= m.end {
 		m.last = 0
@@ -121,7 +121,7 @@ func (s *Switch) csigDeparts(now vt.Time, port int, f *link.Frame) {
 		f.B = wire.RemoveCSIG(f.B, c)
 		c = nil
 	}
-	x.meter[port].count(now, x.set.Interval, int64(wire.LineBytes(len(f.B))))
+	x.meter[port].count(now-s.node.Epoch(), x.set.Interval, int64(wire.LineBytes(len(f.B))))
 	if c == nil || c.Trimmed() && f.Group == 0 || s.mirrors.on && port == s.mirrors.set.To {
 		return
 	}

@@ -2,7 +2,10 @@ package switchd
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +25,7 @@ func csigSettings() Settings {
 }
 
 // chain is three hops; their egress ports, which are their locators, are 1, 2 and 3, and the second is the slow one.
-func chain(t *testing.T, set Settings) *testFabric {
+func chain(t testing.TB, set Settings) *testFabric {
 	f := newFabric(t, set, [][]int64{{400, 400}, {400, 400, 100}, {400, 400, 400, 400}}, [2]end{{0, 1}, {1, 0}}, [2]end{{1, 2}, {2, 0}})
 	f.route(0, 1)
 	f.route(1, 2)
@@ -197,6 +200,38 @@ func TestMeterWindows(t *testing.T) {
 	}
 }
 
+// TestMeterCountsFromTheStartOfTheRun begins the same run at several times: what is measured in it does not depend on when
+// it begins.
+func TestMeterCountsFromTheStartOfTheRun(t *testing.T) {
+	signals := func(t0 vt.Time) (out []uint32) {
+		r := newRig(t, csigSettings(), 400e9, 100e9)
+		r.Change(t0, func(now vt.Time) { r.StartRun(now, 1) })
+		r.Advance(t0)
+		for i := range 40 {
+			at := t0 + 1000 + vt.Time(i*i)*20
+			tag := wire.CSIGFields{Wide: true, Type: wire.CSIGABW, Signal: 1<<20 - 1}
+			f := r.frame(pkt{from: 0, to: 1, ev: 7, size: 1500})
+			f.B, _ = wire.InsertCSIG(f.B, &tag)
+			f.Due = at
+			r.Deliver(0, f)
+		}
+		r.Advance(t0 + 1e6)
+		for _, f := range r.got(1) {
+			out = append(out, wire.CSIGTag(f.B, wire.EtherCSIG, wire.EtherCSIGWide).Signal())
+		}
+		return out
+	}
+	want := signals(0)
+	if slices.Max(want) == slices.Min(want) {
+		t.Fatalf("signals %v: nothing was measured", want)
+	}
+	for _, t0 := range []vt.Time{1, 3_333, 10_000, 123_456_789} {
+		if got := signals(t0); !slices.Equal(got, want) {
+			t.Errorf("run from %v:\n got %v\nwant %v", t0, got, want)
+		}
+	}
+}
+
 func TestCSIGSettingsAreChecked(t *testing.T) {
 	_, s := fan(t, "leaf0", 2, ECMP{})
 	for _, c := range []CSIG{{Interval: -1}, {Compact: 5, Wide: 5}, {Compact: uint16(wire.EtherCSIGWide)}} {
@@ -217,5 +252,63 @@ func TestCSIGDepartsDoesNotAllocate(t *testing.T) {
 		f.sw[0].csigDeparts(now, 1, g)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Whatever stands behind the MAC addresses, a switch that speaks CSIG drops the frame or sends it on, with a tag if it had one.
+func FuzzArriveCSIG(f *testing.F) {
+	set := csigSettings()
+	set.Mirror = Mirror{To: 0, Sample: 2, From: -1}
+	fab := chain(f, set)
+	for _, tag := range []*wire.CSIGFields{nil, {Type: wire.CSIGDelay}, {Wide: true, Type: wire.CSIGQueue}} {
+		b := wire.AppendUDPFrame(nil, &wire.FrameFields{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.9.0.1"), TTL: 9})
+		wire.FinishUDP(b)
+		if tag != nil {
+			b, _ = wire.InsertCSIG(b, tag)
+		}
+		f.Add(b[12:])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := fab.nodes[0]
+		g := n.Pool.Get()
+		to := macOf(end{0, 0})
+		g.B = append(append(append(g.B, to[:]...), 2, 9, 9, 9, 9, 9), b[:min(len(b), 4400)]...)
+		tagged := wire.CSIGTag(g.B, wire.EtherCSIG, wire.EtherCSIGWide) != nil
+		g.Due = n.Now() + 2000
+		n.Deliver(0, g)
+		fab.run(n.Now() + 1e6)
+		for at, list := range fab.got {
+			for _, g := range list {
+				if (wire.CSIGTag(g.B, wire.EtherCSIG, wire.EtherCSIGWide) != nil) != tagged && at.node == 2 {
+					t.Errorf("%x went in, %x came out", b, g.B)
+				}
+				g.Release()
+			}
+			delete(fab.got, at)
+		}
+		for _, n := range fab.nodes {
+			if n.Pool.Out() != 0 {
+				t.Fatalf("%d frames leaked", n.Pool.Out())
+			}
+		}
+	})
+}
+
+// BenchmarkCSIGDeparts measures what a tag costs at the dequeue.
+func BenchmarkCSIGDeparts(b *testing.B) {
+	for _, wide := range []bool{false, true} {
+		for typ := range wire.CSIGType(4) {
+			b.Run(fmt.Sprintf("%v/wide=%v", typ, wide), func(b *testing.B) {
+				f := chain(b, csigSettings())
+				f.arrive(end{0, 0}, 1000, 7, 500, &wire.CSIGFields{Wide: wide, Type: typ})
+				f.run(1e9)
+				g, now := f.got[end{2, 3}][0], vt.Time(0)
+				b.ReportAllocs()
+				for b.Loop() {
+					now += 20
+					f.sw[0].csigDeparts(now, 1, g)
+				}
+			})
+		}
 	}
 }

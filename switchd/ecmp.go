@@ -54,8 +54,9 @@ func (s *Switch) setECMP(set *Settings) error {
 	if n := len(s.node.Ports); n > link.NumPorts {
 		return fmt.Errorf("switch has %d ports: at most %d", n, link.NumPorts)
 	}
-	x.limit = set.Queues[dataClass].Limit
+	limit := set.Queues[dataClass].Limit
 	if x.ready && sameECMP(&x.set, e) {
+		x.limit = limit
 		s.loads()
 		return nil
 	}
@@ -94,7 +95,7 @@ func (s *Switch) setECMP(set *Settings) error {
 		return fmt.Errorf("ecmp: bands, idle timer and flowlet gap must not be negative")
 	}
 	x.hasher, x.balance, x.spread, x.idle, x.gap = h, b, g, e.IdleTimer, e.FlowletGap
-	x.set, x.ready, x.lets = *e, true, nil
+	x.set, x.limit, x.ready, x.lets = *e, limit, true, nil
 	if b == byFlowlet {
 		x.lets = make([]flowlet, flowletSlots)
 	}

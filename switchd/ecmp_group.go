@@ -95,6 +95,7 @@ func (s *Switch) update(g *group) {
 	g.live, g.n, g.weights, g.turn = live, bits.OnesCount64(live), weights, 0
 	g.remembers = s.ecmp.balance == byFlowlet
 	switch {
+	case len(g.all) == 0: // a route to nowhere has no buckets
 	case s.ecmp.balance == byHash && s.ecmp.spread == byBucket:
 		g.remembers = true
 		s.resilient(g)

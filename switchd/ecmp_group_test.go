@@ -281,3 +281,19 @@ func TestApportion(t *testing.T) {
 		}
 	}
 }
+
+// TestRouteWithoutPorts drops what has a route to nowhere, whatever the kind of group and balance.
+func TestRouteWithoutPorts(t *testing.T) {
+	for _, group := range []string{GroupThreshold, GroupModulo, GroupResilient} {
+		for _, balance := range []string{BalanceHash, BalanceFlowlet, BalanceAdaptive, BalanceRandom, BalanceRR} {
+			set := plan()
+			set.ECMP.Group, set.ECMP.Balance = group, balance
+			r := newRig(t, set, 400e9, 400e9)
+			r.s.SetRoutes([]Route{{Prefixes: []netip.Prefix{netip.PrefixFrom(addr4(1, 0), 16)}}})
+			r.send(1, pkt{from: 0, to: 1, size: 100})
+			if n := r.Ports[0].C[link.DropNoRoute]; n != 1 {
+				t.Errorf("%s, %s: %d dropped", group, balance, n)
+			}
+		}
+	}
+}

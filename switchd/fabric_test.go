@@ -15,7 +15,7 @@ type end struct{ node, port int }
 
 // testFabric is several switches joined by links; a port without a link is a host's, and what leaves there is kept.
 type testFabric struct {
-	t     *testing.T
+	t     testing.TB
 	nodes []*engine.Node
 	sw    []*Switch
 	peers map[end]end
@@ -39,7 +39,7 @@ func (o outlet) Transmit(port int, f *link.Frame) {
 func macOf(e end) wire.MAC { return wire.MAC{2, 0, 0, 0, byte(e.node), byte(e.port)} }
 
 // newFabric makes one switch for each list of rates in Gb/s, which are its ports.
-func newFabric(t *testing.T, set Settings, rates [][]int64, links ...[2]end) *testFabric {
+func newFabric(t testing.TB, set Settings, rates [][]int64, links ...[2]end) *testFabric {
 	t.Helper()
 	f := &testFabric{t: t, peers: map[end]end{}, got: map[end][]*link.Frame{}}
 	for _, l := range links {

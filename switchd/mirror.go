@@ -46,5 +46,10 @@ func (s *Switch) mirror(now vt.Time, out int, f *link.Frame) {
 	x.seen = 0
 	to := s.node.Ports[x.set.To]
 	to.C[link.Mirrored]++
-	s.offer(now, to, 0, f.Copy())
+	g := f.Copy()
+	if _, l3 := s.network(g.B); len(g.B)-l3 > to.Config().MTU {
+		to.Drop(link.DropPacket, g)
+		return
+	}
+	s.offer(now, to, 0, g)
 }

@@ -30,7 +30,7 @@ func (s *Switch) pause(now vt.Time, port, q int) {
 
 func (s *Switch) sendPause(now vt.Time, port, q int) {
 	x := &s.buf.in[port][q]
-	x.again = now.Add(s.pauseTime(port)/2 - 1)
+	x.again = now.Add(max(s.pauseTime(port)/2-1, s.pauseRest(port)))
 	if !x.armed {
 		x.armed = true
 		s.node.SetTimer(x.again, timerID(timerPause, port, q))
@@ -38,12 +38,19 @@ func (s *Switch) sendPause(now vt.Time, port, q int) {
 	s.sendPFC(now, port, q, s.set.PFC.Quanta)
 }
 
-// pauseTime is how long a PFC frame stops the far end of a port: quanta count in bit times of the nominal rate. It is 4 ns
-// at least, so that a timer always lies ahead.
+// pauseTime is how long a PFC frame stops the far end of a port: quanta count in bit times of the nominal rate.
 func (s *Switch) pauseTime(port int) time.Duration {
 	bits := int64(s.set.PFC.Quanta) * wire.QuantumBits
-	return max(4, time.Duration(bits*1_000_000_000/s.node.Ports[port].Config().Rate))
+	return time.Duration(bits * 1_000_000_000 / s.node.Ports[port].Config().Rate)
 }
+
+// pauseRest is the least time between the PFC frames of a pause, whatever their quanta: with all priorities paused half of
+// the line is left for others, and frames never pile up before a line that is slow.
+func (s *Switch) pauseRest(port int) time.Duration {
+	return time.Duration(2 * link.NumQueues * link.LinePs(pfcFrame, s.node.Ports[port].Rate()) / 1000)
+}
+
+const pfcFrame = 60 // bytes
 
 // repeatPause is the timer of a pause that lasts, or of one that is over.
 func (s *Switch) repeatPause(now vt.Time, port, q int) {

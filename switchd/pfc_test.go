@@ -236,3 +236,24 @@ func TestConfigureSettlesPauses(t *testing.T) {
 		t.Errorf("%d bytes accounted, %d frames sent", r.s.buf.total, r.stat(1, 4, link.QTxFrames))
 	}
 }
+
+// TestPFCOfShortPausesLeavesTheLine pauses a sender for a millisecond with the shortest quanta and over a slow line: the PFC frames
+// take a small part of it, and none is left behind.
+func TestPFCOfShortPausesLeavesTheLine(t *testing.T) {
+	for _, c := range []struct {
+		quanta uint16
+		rate   float64
+	}{{1, 1}, {1, 0.001}, {65535, 1e-5}} {
+		set := plan()
+		set.PFC.Quanta = c.quanta
+		r := newRig(t, set, 400e9, 10e9)
+		r.pausePort(1, 4, 65535) // what comes stays
+		r.Ports[0].SetImpair(r.Now(), link.Impair{Rate: c.rate})
+		r.send(20, pkt{from: 0, to: 1, size: 4000, dscp: dscpRoCE})
+		r.wait(time.Millisecond)
+		sent, line := len(r.got(0)), time.Duration(link.LinePs(60, r.Ports[0].Rate())/1000)
+		if most := int(time.Millisecond/line)/16 + 2; sent < 1 || sent > most || r.Ports[0].C[link.PauseTx] > uint64(sent)+1 {
+			t.Errorf("quanta %d, rate %v: %d PFC frames sent of %d, at most %d fit", c.quanta, c.rate, sent, r.Ports[0].C[link.PauseTx], most)
+		}
+	}
+}

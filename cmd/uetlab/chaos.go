@@ -21,8 +21,10 @@ func chaosCommand() *cli.Command {
 			"    - {at: +20us, link: leaf0-spine0, fail: true}\n" +
 			"    - {at: +50us, link: \"leaf*-spine1\", from: spine1, set: loss=0.1% delay=+2us}\n" +
 			"    - {at: +60us, link: leaf1-spine0, flap: {down: 20us, period: 100us, count: 3}}\n" +
-			"    - {at: +90us, link: leaf0-spine0, restore: true}\n\n" +
-			"A step has one action: fail, restore or blackhole: true, set (what link set takes) or flap.",
+			"    - {at: +90us, link: leaf0-spine0, restore: true}\n" +
+			"    - {at: +95us, switch: leaf*, set: {trim.enabled: false}}\n\n" +
+			"A step has one action. For a link: fail, restore or blackhole: true, set (what link set takes) or flap; for a switch: set\n" +
+			"(what switch set takes) or reset: true.",
 		examples: []string{"uetlab chaos storm.yaml", "uetlab chaos storm.yaml --dry-run", "uetlab chaos storm.yaml --at +100us"},
 		flags:    labFlags(atFlag(), &cli.BoolFlag{Name: "dry-run", Usage: "print what would happen when, and schedule nothing"}),
 		run:      runChaos}.command()
@@ -49,8 +51,13 @@ func runChaos(c *call) error {
 		req.At = "+0s"
 	}
 	for _, x := range s.Steps {
-		f := &x.Fault
-		req.Steps = append(req.Steps, api.FaultStep{AtNs: int64(f.At), Link: x.On, Op: f.Op, From: x.From, Set: f.Set, Flap: f.Flap})
+		step := api.FaultStep{AtNs: int64(x.At)}
+		if f := x.Fault; f != nil {
+			step.Link, step.Op, step.From, step.Set, step.Flap = x.On, f.Op, x.From, f.Set, f.Flap
+		} else {
+			step.Switch, step.Assignments = x.On, x.Settings.Assign
+		}
+		req.Steps = append(req.Steps, step)
 	}
 	return c.script(req)
 }
@@ -74,7 +81,8 @@ func readChaos(name string, in io.Reader, plan *topology.Plan) (*chaos.Script, e
 // rehearsed is one change of a script.
 type rehearsed struct {
 	AtNs       int64  `json:"atNs"` // after the script's moment
-	Link       string `json:"link"`
+	Link       string `json:"link,omitempty"`
+	Switch     string `json:"switch,omitempty"` // instead of Link
 	From       string `json:"from,omitempty"`
 	Change     string `json:"change"`
 	RoutesAtNs int64  `json:"routesAtNs"` // when the rest of the fabric follows; -1 = never, 0 = no change of routes
@@ -94,20 +102,22 @@ func (c *call) rehearse(s *chaos.Script, plan *topology.Plan) error {
 	}
 	var list []rehearsed
 	for _, x := range s.Timeline() {
-		r := rehearsed{AtNs: int64(x.Fault.At), Link: x.On, From: x.From, Change: x.Fault.Text()}
-		if x.Fault.Op != faults.Blackhole && (x.Fault.Op != faults.Change || x.Fault.Set.Down != nil) {
-			r.RoutesAtNs = routes[x.Fault.At]
+		r := rehearsed{AtNs: int64(x.At), From: x.From, Change: x.Text()}
+		if f := x.Fault; f == nil {
+			r.Switch = x.On
+		} else if r.Link = x.On; f.Op != faults.Blackhole && (f.Op != faults.Change || f.Set.Down != nil) {
+			r.RoutesAtNs = routes[x.At]
 		}
 		list = append(list, r)
 	}
 	return c.render(list, func() table {
-		t := table{columns: []string{"AT", "LINK", "FROM", "CHANGE", "ROUTES AT"}}
+		t := table{columns: []string{"AT", "ON", "FROM", "CHANGE", "ROUTES AT"}}
 		for _, r := range list {
 			at := routesAt(r.RoutesAtNs)
 			if r.RoutesAtNs > 0 {
 				at = "+" + at
 			}
-			t.add("+"+nanos(r.AtNs), r.Link, dash(r.From), r.Change, at)
+			t.add("+"+nanos(r.AtNs), r.Link+r.Switch, dash(r.From), r.Change, at)
 		}
 		return t
 	})

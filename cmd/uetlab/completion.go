@@ -147,6 +147,8 @@ func argValues(ctx context.Context, l *line) []string {
 		return linksOf(ctx, l.flags)
 	case name == "link set" && !first:
 		return settingWords()
+	case name == "switch set" || name == "switch reset" || first && (name == "switch show" || name == "switch queues"):
+		return switchWords(ctx, l, name)
 	case name == "topo validate":
 		return topologiesHere()
 	case name == "sim" && len(l.args) == 1:
@@ -255,6 +257,24 @@ func linksOf(ctx context.Context, flags []string) []string {
 	if plan := planMeant(ctx, flags); plan != nil {
 		for _, l := range plan.Links {
 			out = append(out, l.Name)
+		}
+	}
+	return out
+}
+
+// switchWords gives switches and, where settings may stand, their keys. Queues are looked into at end points too.
+func switchWords(ctx context.Context, l *line, name string) []string {
+	var out []string
+	if plan := planMeant(ctx, l.flags); plan != nil {
+		for _, n := range plan.Nodes {
+			if n.Kind == topology.KindSwitch || name == "switch queues" && n.Kind == topology.KindFEP {
+				out = append(out, n.Name)
+			}
+		}
+	}
+	if name == "switch set" && len(l.args) > 0 {
+		for _, k := range topology.SwitchKeys() {
+			out = append(out, k.Name+"=")
 		}
 	}
 	return out

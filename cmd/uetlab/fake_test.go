@@ -21,6 +21,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/workload"
 )
 
@@ -119,6 +120,12 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, enc *json.Encoder)
 		_ = enc.Encode(api.LinkChangeResult{Link: strings.TrimPrefix(path, "/v1/links/"), When: api.WhenThisRun, AtNs: 1_030_000, RelNs: 30_000, RoutesAtNs: 1_530_000})
 	case path == "/v1/faults":
 		_ = enc.Encode(api.FaultScriptResult{When: api.WhenNow, AtNs: 1_001_000, Changes: 10, LastNs: 1_421_000, RoutesAtNs: 1_921_000})
+	case path == "/v1/switches" && r.Method == http.MethodPost:
+		_ = enc.Encode([]api.SwitchChangeResult{{Switch: "leaf0", When: api.WhenNextRun, RelNs: 30_000}, {Switch: "leaf1", When: api.WhenNextRun, RelNs: 30_000}})
+	case path == "/v1/switches":
+		_ = enc.Encode(fakeSwitches())
+	case path == "/v1/queues":
+		_ = enc.Encode(fakeQueues())
 	case path == "/v1/clock":
 		_ = enc.Encode(api.Clock{State: api.ClockPaused, NowNs: 1_234_567, LimitNs: 1_234_567, Cap: 1000, MinHorizonNs: 1_234_567, MaxHorizonNs: 1_234_567, Dilation: 3012.25})
 	case path == "/v1/stats":
@@ -158,6 +165,24 @@ func fakeLinks() []api.LinkStatus {
 	return []api.LinkStatus{{Name: "host0-host1", A: api.End{Node: "host0", Port: "eth1"}, B: api.End{Node: "host1", Port: "eth1"}, RateBps: 400e9, DelayNs: 500,
 		State: api.LinkImpaired, AB: api.Direction{Impair: api.Impair{Loss: 0.001, DelayNs: 2000, Rate: 0.25}, Counters: map[string]uint64{"tx_frames": 10, "drop_loss": 1}},
 		BA: api.Direction{Impair: api.Impair{Rate: 1}, Counters: map[string]uint64{"tx_frames": 9}}}}
+}
+
+func fakeSwitches() []api.SwitchStatus {
+	set := switchd.Settings{Trim: switchd.Trim{Enabled: true, Size: 64}, ECMP: switchd.ECMP{Hash: switchd.HashMix, Balance: switchd.BalanceFlowlet}}
+	set.Queues[1] = switchd.Queue{Limit: 65536, Kmin: 1000, Kmax: 4000, Lossless: true}
+	set.Buffer.Shared = 1 << 20
+	return []api.SwitchStatus{{Name: "leaf0", State: api.NodeUp, Ports: 4, Routes: 14, Resolved: set,
+		Settings: []topology.KeyValue{{Key: "buffer", Value: "64KiB"}, {Key: "shared.size", Value: "1MiB"}, {Key: "ecn.kmin", Value: "1000B"}},
+		Changed:  []api.SettingChange{{Key: "ecn.kmin", Value: "1000B", Topology: "2000B"}, {Key: "queues.data.limit", Topology: "5000B"}},
+		Pending: []api.SwitchPending{{When: api.WhenNextRun, AtNs: 30_000, Assignments: []string{"ecn.kmin=10%", "trim.enabled=false"}},
+			{When: api.WhenNow, AtNs: 1_500_000}}}}
+}
+
+func fakeQueues() []api.QueueStats {
+	q := api.QueueStats{Node: "leaf0", Port: "eth3", Queue: 1, Class: "data", Counters: map[string]uint64{"tx_frames": 1000, "tx_bytes": 4_000_000,
+		"dropped_frames": 30, "trimmed": 20, "trim_dropped": 1, "watchdog_dropped": 2, "ecn_marked": 7, "bytes": 500, "peak_bytes": 40_000, "paused": 3}}
+	q.Depth[0], q.Depth[1], q.Depth[3] = 400, 3, 800
+	return []api.QueueStats{q, {Node: "leaf0", Port: "eth4", Queue: 3, Class: "control", Counters: map[string]uint64{"tx_frames": 5}}}
 }
 
 func fakeStats(node string) []api.NodeStats {

@@ -16,8 +16,8 @@ import (
 func inspectCommand() *cli.Command {
 	return verb{name: "inspect", args: "[NODE|LINK]", usage: "show all about a lab, a node or a link", max: 1,
 		text: "Without an argument: the lab, its plane BDP and base RTT, and the address plan. With a node: its ports, MACs,\n" +
-			"neighbours and, for a switch, its routes while every link is up. With a link: both ends, what is wrong with it\n" +
-			"and its counters.",
+			"neighbours and, for a switch, the settings that matter most, its queues and its routes while every link is up. With a\n" +
+			"link: both ends, what is wrong with it and its counters.",
 		examples: []string{"uetlab inspect", "uetlab inspect leaf0", "uetlab inspect leaf0-spine1 --format json", "uetlab inspect leaf0:eth3"},
 		flags:    labFlags(), run: runInspect}.command()
 }
@@ -118,6 +118,9 @@ type nodeView struct {
 	Plan       *topology.Node   `json:"plan"`
 	Neighbours []neighbour      `json:"neighbours"`
 	Routes     []topology.Route `json:"routes,omitempty"`
+
+	Switch *api.SwitchStatus `json:"switch,omitempty"`
+	Queues []api.QueueStats  `json:"queues,omitempty"` // of a switch
 }
 
 // neighbour is what a port finds at the far end of its link.
@@ -165,6 +168,11 @@ func (c *call) inspectNode(cl *api.Client, plan *topology.Plan, name string) err
 	if v.Status == nil {
 		return errors.New("node " + name + ": in the plan, but the daemon knows nothing of it")
 	}
+	if n.Kind == topology.KindSwitch {
+		if err := v.askSwitch(c, cl); err != nil {
+			return err
+		}
+	}
 	if c.String("format") != formatTable {
 		return c.render(v, nil)
 	}
@@ -178,11 +186,17 @@ func (v nodeView) print(c *call) error {
 	if v.Plan.Gate4.IsValid() {
 		rows = append(rows, [2]string{"gateway", fmt.Sprintf("%s, %s", v.Plan.Gate4, v.Plan.Gate6)})
 	}
+	if v.Switch != nil {
+		rows = append(rows, switchFacts(v.Switch)...)
+	}
 	ports := table{columns: []string{"PORT", "MAC", "LINK", "PEER", "PEER MAC", "PEER IPV4", "PEER IPV6", "RATE", "DELAY", "MTU", "QUEUE"}}
 	for _, n := range v.Neighbours {
 		ports.add(n.Port, n.MAC, n.Link, n.Peer, n.PeerMAC, n.PeerAddr4, n.PeerAddr6, rate(n.RateBps), nanos(n.DelayNs), n.MTU, n.Queue)
 	}
 	ts := tables{facts(rows), ports}
+	if len(v.Queues) > 0 {
+		ts = append(ts, queueTable(v.Queues))
+	}
 	if len(v.Routes) > 0 {
 		routes := table{columns: []string{"ROUTE", "PORTS"}}
 		for _, r := range v.Routes {

@@ -33,9 +33,10 @@ func linkCommand() *cli.Command {
 					"                               bad:100% and good:0%, which may be added, are the losses meanwhile\n" +
 					"  ber=1e-7                     of bits arrive wrong, and the frame is dropped for its FCS\n" +
 					"  duplicate=0.1%               of frames arrive twice\n" +
-					"  reorder=1%  reorder=1%,2us   of frames are held back for so long, and overtaken\n" +
+					"  reorder=1%  reorder=1%,2us   of frames are held back, for four frames' time or as long as said, and overtaken\n" +
 					"  delay=+2us                   in addition to the link's own\n" +
-					"  jitter=1us  jitter=1us,normal  random delay in addition: uniform, normal, exponential or pareto\n" +
+					"  jitter=1us  jitter=1us,normal\n" +
+					"                               random delay in addition: uniform, normal, exponential or pareto\n" +
 					"  rate=25%    rate=100Gbps     of the link's rate\n" +
 					"  blackhole                    carrier up, nothing arrives\n" +
 					"  down",

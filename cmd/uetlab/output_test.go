@@ -23,7 +23,9 @@ func TestOutput(t *testing.T) {
 	for name, cmd := range map[string]string{
 		"ls": "ls", "ps": "ps", "inspect": "inspect", "inspect-node": "inspect host0", "inspect-link": "inspect host1-host0",
 		"link-ls": "link ls", "link-fail": "link fail host0-host1 --at +30us", "link-flap": "link flap host0-host1 --down 20us --period 100us --count 5",
-		"chaos-dry-run": "chaos testdata/chaos.yaml --dry-run", "clock": "clock show", "run": "run permutation --check",
+		"chaos-dry-run": "chaos testdata/chaos.yaml --dry-run", "switch-ls": "switch ls", "switch-show": "switch show leaf0", "switch-changed": "switch show leaf0 --changed",
+		"switch-set": "switch set leaf* ecn.kmin=10% --at +30us", "switch-queues": "switch queues leaf0 --hist", "switch-queues-port": "switch queues --port eth4",
+		"clock": "clock show", "run": "run permutation --check",
 		"stats": "stats", "stats-node": "stats host0", "events": "events",
 	} {
 		for _, format := range []string{formatTable, formatJSON, formatYAML} {

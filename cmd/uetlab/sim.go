@@ -27,10 +27,11 @@ func simCommand() *cli.Command {
 		examples: []string{"uetlab sim fat-tree-2x4 -- permutation --size 2MiB", "uetlab sim fat-tree-k8 -- allreduce --size 4MiB --check --format json",
 			"uetlab sim my.yaml -- alltoall --size 8:128M:2 --wall", "uetlab sim ls16.topo -- matrix --file x.cm --emit htsim",
 			"uetlab sim fat-tree-2x4 --link 'leaf0-spine0 fail at=+30us' --link 'leaf1-spine0 loss=0.1%' -- permutation",
-			"uetlab sim fat-tree-2x4 -- incast --trace sim.pcapng --links leaf0-spine0,host0-leaf0"},
+			"uetlab sim fat-tree-2x4 --chaos storm.yaml -- allreduce --size 4MiB", "uetlab sim fat-tree-2x4 -- incast --trace sim.pcapng --links leaf0-spine0,host0-leaf0"},
 		flags: append(append(workloadFlags(), traceFlags()...),
 			&cli.StringFlag{Name: "until", Usage: "stop `TIME` (virtual) after the start of a run, done or not"},
 			&cli.StringSliceFlag{Name: "link", Usage: "do to a link what link set and link fail do: `'LINK SETTING… [from=NODE] [at=TIME]'`; may stand often"},
+			&cli.StringFlag{Name: "chaos", Usage: "the script of faults in `FILE`, as chaos takes it, from the start of each run on"},
 			&cli.Uint64Flag{Name: "lab-seed", Value: 1, Usage: "of every random choice of the fabric: what up has as --seed"},
 			&cli.BoolFlag{Name: "wall", Usage: "print how long it took, in wall time"},
 			&cli.StringFlag{Name: "cpuprofile", Usage: "write a profile for go tool pprof to `FILE`"},
@@ -49,6 +50,7 @@ type simulation struct {
 	bar    runBar
 	drawn  time.Time     // wall
 	until  time.Duration // of one run; 0: its end
+	memory arena         // of the fabric that is simulated
 	t0     vt.Time       // when the next run begins
 }
 
@@ -112,8 +114,16 @@ func newSimulation(c *call) (*simulation, error) {
 	if s.plan, err = simPlan(c.arg(0)); err != nil {
 		return nil, err
 	}
-	if s.faults, err = linkFaults(s.plan, c.StringSlice("link")); err != nil || s.req.Matrix == nil {
-		return s, err
+	if s.faults, err = linkFaults(s.plan, c.StringSlice("link")); err != nil {
+		return nil, err
+	}
+	if name := c.String("chaos"); name != "" {
+		if s.faults.script, err = readChaos(name, c.in, s.plan); err != nil {
+			return nil, err
+		}
+	}
+	if s.req.Matrix == nil {
+		return s, nil
 	}
 	down, err := failures(s.plan, s.req.Matrix)
 	for _, id := range down {
@@ -175,6 +185,8 @@ func (s *simulation) build() (*sim.Fabric, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.memory.clear() // the fabric before is gone
+	fabric.Arena(s.memory.take)
 	if s.trace != nil {
 		s.trace.tap(fabric)
 	}

@@ -4,18 +4,22 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/chaos"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/sim"
 )
 
-// simFaults are what --link and a matrix do to the links of a simulated fabric.
+// simFaults are what --link, --chaos and a matrix do to the links and switches of a simulated fabric.
 type simFaults struct {
 	before []faults.Fault // long before the run begins: the fabric has converged
 	during []faults.Fault // at so many ns after its start
+	script *chaos.Script  // nil: none
 }
 
 // linkFaults reads the values of --link: LINK SETTING… [from=NODE] [at=TIME].
@@ -51,6 +55,9 @@ func linkFault(plan *topology.Plan, value string) (f faults.Fault, timed bool, e
 			ns, _, err := api.ParseAt(at)
 			if err != nil {
 				return f, false, err
+			}
+			if most := 24 * time.Hour; ns > int64(most) {
+				return f, false, usage("at (%s): that is more than %v ahead", at, most).WithHint("give a time within the run")
 			}
 			f.At, timed = vt.Time(ns), true
 		} else if name, ok := strings.CutPrefix(w, "from="); ok {
@@ -93,12 +100,22 @@ func (s *simFaults) schedule(fabric *sim.Fabric, plan *topology.Plan, from vt.Ti
 		f.At += t0
 		list = append(list, f)
 	}
-	if len(list) == 0 {
-		return t0, nil
+	var switches map[int][]ctl.Change
+	if s.script != nil {
+		list = append(list, s.script.Faults(t0)...)
+		switches = s.script.Switches(t0)
 	}
 	batch, err := faults.New(plan).Schedule(list...)
 	if err != nil {
 		return t0, faultError(err)
 	}
-	return t0, batch.Each(fabric.Change)
+	if err := batch.Each(fabric.Change); err != nil {
+		return t0, err
+	}
+	for node, changes := range switches {
+		if err := fabric.Change(node, changes...); err != nil {
+			return t0, err
+		}
+	}
+	return t0, nil
 }

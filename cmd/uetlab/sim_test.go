@@ -242,10 +242,37 @@ func TestSimLinks(t *testing.T) {
 		})
 	}
 	for link, msg := range map[string]string{"leaf0-spine0": "nothing to set", "leaf0-spine9 fail": "no such name", "leaf0-spine0 los=1%": "did you mean loss?",
-		"leaf0-spine0 fail at=soon": "not a virtual time", "leaf0-spine0 fail from=leaf1": "joins leaf0 and spine0", "leaf0-spine0 fail from=x": "no such name", " ": "no link"} {
+		"leaf0-spine0 fail at=soon": "not a virtual time", "leaf0-spine0 fail at=+9223372036854775807ns": "more than 24h0m0s ahead",
+		"leaf0-spine0 fail from=leaf1": "joins leaf0 and spine0", "leaf0-spine0 fail from=x": "no such name", " ": "no link"} {
 		if o := runWords(t, append(strings.Fields(w), "--link", link)); o.code != api.CodeUsage && o.code != api.CodeNotFound || !strings.Contains(o.err, msg) {
 			t.Errorf("%s: %+v, want %q", link, o, msg)
 		}
+	}
+}
+
+// TestSimChaos runs a script, and wants what the same faults do as --link.
+func TestSimChaos(t *testing.T) {
+	dir := t.TempDir()
+	script := func(text string) string {
+		name := filepath.Join(dir, "storm.yaml")
+		if err := os.WriteFile(name, []byte("steps:\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	const w = "sim fat-tree-2x4 -- permutation --size 256KiB --check"
+	one := runWords(t, append(strings.Fields(w), "--link", "leaf0-spine0 fail at=+5us", "--link", "leaf0-spine1 loss=1% at=+6us"))
+	two := runWords(t, append(strings.Fields(w), "--chaos", script("  - {at: +5us, link: leaf0-spine0, fail: true}\n  - {at: +6us, link: leaf0-spine1, set: loss=1%}\n")))
+	healthy := runWords(t, strings.Fields(w))
+	if one.code != 0 || one != two || one == healthy {
+		t.Errorf("%+v\n%+v", one, two)
+	}
+	bad := runWords(t, append(strings.Fields(w), "--chaos", script("  - {at: +5us, link: leaf0-spine9, fail: true}\n")))
+	if bad.code != api.CodeUsage || !strings.Contains(bad.err, "leaf0-spine9") || bad.out != "" {
+		t.Errorf("%+v", bad)
+	}
+	if o := runWords(t, append(strings.Fields(w), "--chaos", filepath.Join(dir, "not"))); o.code != api.CodeUsage {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -57,11 +57,11 @@ func (c *call) printStats(nodes []api.NodeStats) error {
 
 // portTable has one line a port; the drop counters are added up.
 func portTable(nodes []api.NodeStats) table {
-	t := table{columns: []string{"NODE", "PORT", "LINK", "TX FRAMES", "TX BYTES", "RX FRAMES", "RX BYTES", "QUEUE PEAK", "DROPS", "LATE"}}
+	t := table{columns: []string{"NODE", "PORT", "LINK", "TX FRAMES", "TX BYTES", "RX FRAMES", "RX BYTES", "QUEUE PEAK", "MARKED", "TRIMMED", "DROPS", "LATE"}}
 	for _, n := range nodes {
 		for _, p := range n.Ports {
 			k := p.Counters
-			t.add(n.Name, p.Name, p.Link, k["tx_frames"], k["tx_bytes"], k["rx_frames"], k["rx_bytes"], k["queue_peak_bytes"], drops(k), k["late"])
+			t.add(n.Name, p.Name, p.Link, k["tx_frames"], k["tx_bytes"], k["rx_frames"], k["rx_bytes"], k["queue_peak_bytes"], k["ecn_marked"], k["trimmed"], drops(k), k["late"])
 		}
 	}
 	return t

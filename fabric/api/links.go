@@ -118,14 +118,17 @@ type FaultScript struct {
 	Steps []FaultStep `json:"steps"`
 }
 
-// FaultStep is one change of a script.
+// FaultStep is one change of a script, of a link or of a switch.
 type FaultStep struct {
 	AtNs int64    `json:"atNs"` // after the script's moment
-	Link string   `json:"link"`
-	Op   string   `json:"op"`
+	Link string   `json:"link,omitempty"`
+	Op   string   `json:"op,omitempty"` // of a link, as LinkChange.Op
 	From string   `json:"from,omitempty"`
 	Set  LinkSet  `json:"set,omitzero"`
 	Flap LinkFlap `json:"flap,omitzero"`
+
+	Switch      string   `json:"switch,omitempty"`      // instead of Link
+	Assignments []string `json:"assignments,omitempty"` // as SwitchChange.Assignments; none: back to the topology's settings
 }
 
 // FaultScriptResult says when a script begins and ends. Times are virtual, and 0 for WhenNextRun but for RelNs.

@@ -2,11 +2,11 @@ package chaos
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/uetlab/uetlab/fabric/topology"
-	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/vt"
 )
 
@@ -26,7 +26,7 @@ func plan(t testing.TB, name string) *topology.Plan {
 // lines writes a script as one line for each step.
 func lines(s *Script) (out []string) {
 	for _, x := range s.Timeline() {
-		line := fmt.Sprintf("%v %s %s", x.Fault.At, x.On, x.Fault.Text())
+		line := fmt.Sprintf("%v %s %s", x.At, x.On, x.Text())
 		if x.From != "" {
 			line += " from " + x.From
 		}
@@ -66,13 +66,41 @@ func TestScriptsAreRead(t *testing.T) {
 			t.Errorf("%s:\n got %q\nwant %q", text, got, want)
 		}
 		for i, f := range s.Faults(1000) {
-			if f.At != s.Steps[i].Fault.At+1000 {
+			if f.At != s.Steps[i].At+1000 {
 				t.Errorf("%s: step %d at %v", text, i, f.At)
 			}
 		}
-		if _, err := faults.New(p).Schedule(s.Faults(1000)...); err != nil {
+		if b, err := s.Schedule(1000); err != nil || b.Done < 1000 {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestSettingsOfSwitches plays steps for switches, the later first, and looks at what the switches are told.
+func TestSettingsOfSwitches(t *testing.T) {
+	p := plan(t, "fat-tree-2x2")
+	s, err := Parse("x", []byte("steps:\n- {at: 9us, switch: leaf*, set: {trim.enabled: true, ecn.kmin: 10%}}\n- {at: 5us, switch: leaf0, set: trim.enabled=false}\n"+
+		"- {at: 12us, switch: leaf0, reset: true}\n"), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(lines(s), "\n"), "5µs leaf0 set trim.enabled=false\n9µs leaf0 set trim.enabled=true ecn.kmin=10%\n9µs leaf1 set trim.enabled=true ecn.kmin=10%\n12µs leaf0 reset"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	b, err := s.Schedule(1000)
+	if err != nil || b.Done != 13_000 || len(b.Changes) != 2 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	n, err := p.Node("leaf0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := b.Changes[n.ID]
+	if len(c) != 3 || c[0].At != 6000 || c[0].Switch.Trim.Enabled || !c[1].Switch.Trim.Enabled || reflect.DeepEqual(c[1].Switch, n.Switch) || !reflect.DeepEqual(c[2].Switch, n.Switch) {
+		t.Errorf("leaf0 is told %+v", c)
+	}
+	if len(s.Faults(0)) != 0 {
+		t.Errorf("faults of links: %+v", s.Faults(0))
 	}
 }
 
@@ -104,18 +132,26 @@ func TestScriptsThatAreRefused(t *testing.T) {
 		step("flap: {down: 5us, period: 9us, count: 0}"): "flap count (0): out of range; give 1 to 1000",
 		step("flap: {down: 5us, period: 9us, count: x}"): "count (x): not a whole number",
 		step("flap: {down: 5us, period: 9us, cuont: 2}"): "did you mean count?",
-		step("flap: often"):                                        "flap (often): not a mapping",
-		"steps: [{link: leaf0-spine0, fail: true}]":                "at is missing",
-		"steps: [{at: +5us, fail: true}]":                          "link is missing",
-		"steps: [{at: soon, link: leaf0-spine0, fail: true}]":      "x:1:14: at (soon): not a virtual time; write it like +20us",
-		"steps: [{at: 5, link: leaf0-spine0, fail: true}]":         "at (5): not a virtual time",
-		"steps: [{at: -5us, link: leaf0-spine0, fail: true}]":      "at (-5us): out of range",
-		"steps: [{at: 25h, link: leaf0-spine0, fail: true}]":       "out of range",
-		"steps: [{at: 5us, link: leaf0-spine9, fail: true}]":       "x:1:25: link (leaf0-spine9): no such name; did you mean",
-		"steps: [{at: 5us, link: \"leaf9*\", fail: true}]":         "link (leaf9*): no link of the topology is like that",
-		"steps: [{at: 5us, link: \"leaf[\", fail: true}]":          "not a pattern",
-		"steps: [{at: 5us, link: \"*\", from: leaf0, fail: true}]": "name one of the two",
-		"steps: [{at: 5us, link: \"leaf*\", set: rate=1e-9%}]":     "rate=1e-9%: not what rate can be",
+		step("flap: often"):                                                  "flap (often): not a mapping",
+		"steps: [{link: leaf0-spine0, fail: true}]":                          "at is missing",
+		"steps: [{at: +5us, link: leaf0-spine0, switch: leaf0, fail: true}]": "a link and a switch in one step",
+		"steps: [{at: +5us, link: leaf0-spine0, reset: true}]":               "reset: not for a link; write restore: true",
+		"steps: [{at: +5us, switch: leaf0, fail: true}]":                     "fail: not for a switch; use set or reset",
+		"steps: [{at: +5us, switch: leaf0, from: leaf0, reset: true}]":       "from: not for a switch",
+		"steps: [{at: +5us, switch: host0, reset: true}]":                    "switch (host0): is a fep",
+		"steps: [{at: +5us, switch: laef0, reset: true}]":                    "did you mean",
+		"steps: [{at: +5us, switch: \"spline*\", reset: true}]":              "no switch of the topology is like that",
+		"steps:\n- at: +5us\n  switch: leaf0\n  set: {trim.enabeld: false}":  "x:4:3: leaf0: ",
+		"steps: [{at: +5us, fail: true}]":                                    "link or switch is missing",
+		"steps: [{at: soon, link: leaf0-spine0, fail: true}]":                "x:1:14: at (soon): not a virtual time; write it like +20us",
+		"steps: [{at: 5, link: leaf0-spine0, fail: true}]":                   "at (5): not a virtual time",
+		"steps: [{at: -5us, link: leaf0-spine0, fail: true}]":                "at (-5us): out of range",
+		"steps: [{at: 25h, link: leaf0-spine0, fail: true}]":                 "out of range",
+		"steps: [{at: 5us, link: leaf0-spine9, fail: true}]":                 "x:1:25: link (leaf0-spine9): no such name; did you mean",
+		"steps: [{at: 5us, link: \"leaf9*\", fail: true}]":                   "link (leaf9*): no link of the topology is like that",
+		"steps: [{at: 5us, link: \"leaf[\", fail: true}]":                    "not a pattern",
+		"steps: [{at: 5us, link: \"*\", from: leaf0, fail: true}]":           "name one of the two",
+		"steps: [{at: 5us, link: \"leaf*\", set: rate=1e-9%}]":               "rate=1e-9%: not what rate can be",
 		"\xff":                     "not UTF-8",
 		strings.Repeat("[", 100):   "nested too deeply",
 		strings.Repeat("\n", 6000): "lines, at most",
@@ -138,6 +174,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("steps:\n  - {at: +5us, link: \"leaf*-spine0\", from: leaf*, set: {burst: {p: 1%, r: 1%}}}\n"))
 	f.Add([]byte("steps: [{at: 0, link: leaf0:eth1, flap: {down: 1us, period: 2us, count: 3}}]"))
 	f.Add([]byte("steps: [{at: 0, link: [a, b], set: [loss=1%, down]}]"))
+	f.Add([]byte("steps: [{at: 0, switch: [leaf0, leaf1], set: [ecn.kmin=1%]}, {at: 0, switch: spine*, reset: true}]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := Parse("x", text, p)
 		if err != nil {
@@ -146,7 +183,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if _, err := faults.New(p).Schedule(s.Faults(vt.Time(1))...); err != nil {
+		if _, err := s.Schedule(vt.Time(1)); err != nil {
 			t.Fatalf("%q is accepted, and then refused: %v", text, err)
 		}
 	})

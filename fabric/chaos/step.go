@@ -52,68 +52,144 @@ func (r *reader) unknown(e entry, valid []string) {
 	r.problem(e.at, "key", e.key, "not one that stands here", hint)
 }
 
+// reset is the action that gives a switch the settings of the topology again.
+const reset = "reset"
+
 var (
-	actions  = []string{faults.Fail, faults.Restore, faults.Blackhole, faults.Change, faults.Flap}
-	stepKeys = append([]string{"at", "link", "from"}, actions...)
+	linkActions = []string{faults.Fail, faults.Restore, faults.Blackhole, faults.Change, faults.Flap}
+	actions     = append([]string{reset}, linkActions...)
+	stepKeys    = append([]string{"at", "link", "switch", "from"}, actions...)
 )
 
 const stepExample = "{at: +20us, link: leaf0-spine0, fail: true}"
 
-// step reads one step of the file, which becomes a step for every link that it names.
+// draft is a step of the file while it is read.
+type draft struct {
+	at     vt.Time
+	place  place
+	by     map[string]entry
+	action entry // empty where there is none
+	sound  bool  // nothing has been complained about
+}
+
+// step reads one step of the file, which becomes a step for every link or switch that it names.
 func (r *reader) step(v value) {
 	entries, ok := r.mapping(v, stepExample)
 	if !ok {
 		return
 	}
 	before := len(r.problems)
-	by := map[string]entry{}
-	var action []entry
+	s := draft{place: v.at, by: map[string]entry{}}
 	for _, e := range entries {
-		by[e.key] = e
+		s.by[e.key] = e
 		switch {
+		case slices.Contains(actions, e.key) && s.action.key != "":
+			r.problem(e.at, e.key, "", "a second action in one step", "make it a step of its own")
 		case slices.Contains(actions, e.key):
-			action = append(action, e)
+			s.action = e
 		case !slices.Contains(stepKeys, e.key):
 			r.unknown(e, stepKeys)
 		}
 	}
-	f := faults.Fault{From: faults.Both}
-	if e, ok := by["at"]; ok {
-		f.At = vt.Time(r.span(e.val, "+20us", farthest))
+	if e, ok := s.by["at"]; ok {
+		s.at = vt.Time(r.span(e.val, "+20us", farthest))
 	} else {
 		r.problem(v.at, "step", "", "at is missing", "say when, after the start of the run: at: +20us")
 	}
-	switch {
-	case len(action) == 0 && len(r.problems) == before:
+	if s.action.key == "" && len(r.problems) == before {
 		r.problem(v.at, "step", "", "nothing is done", "add one of fail: true, restore: true, blackhole: true, set: loss=0.1%, flap: {down: 20us, period: 100us, count: 3}")
-	case len(action) > 1:
-		r.problem(action[1].at, action[1].key, "", "a second action in one step", "make it a step of its own")
-	case len(action) == 1:
-		r.action(action[0], &f)
 	}
-	links, ok := by["link"]
-	if !ok {
-		r.problem(v.at, "step", "", "link is missing", "name one, or several: link: leaf*-spine0")
-		return
+	s.sound = len(r.problems) == before
+	links, isLink := s.by["link"]
+	switches, isSwitch := s.by["switch"]
+	switch {
+	case isLink && isSwitch:
+		r.problem(switches.at, "switch", "", "a link and a switch in one step", "make it two steps")
+	case isLink:
+		r.linkStep(&s, links)
+	case isSwitch:
+		r.switchStep(&s, switches)
+	default:
+		r.problem(v.at, "step", "", "link or switch is missing", "name one, or several: link: leaf*-spine0")
 	}
-	from := by["from"]
-	fits := len(r.problems) == before
+}
+
+func (r *reader) linkStep(s *draft, links entry) {
+	f := faults.Fault{At: s.at, From: faults.Both}
+	before := len(r.problems)
+	switch {
+	case s.action.key == reset:
+		r.problem(s.action.at, reset, "", "not for a link", "write restore: true")
+	case s.action.key != "":
+		r.action(s.action, &f)
+	}
+	s.sound = s.sound && len(r.problems) == before
 	for _, one := range r.list(links.val, "leaf0-spine0") {
 		for _, id := range r.links(one) {
 			n := len(r.problems)
-			if r.add(f, id, one.at, from, action, v.at.line, fits); len(r.problems) > n {
+			if r.add(s, f, id, one.at); len(r.problems) > n {
 				return // once is enough
 			}
 		}
 	}
 }
 
-// add adds a step for one link where all is well with it.
-func (r *reader) add(f faults.Fault, id int, at place, from entry, action []entry, line int, fits bool) {
+// switchStep reads a step that changes the settings of switches. That the values can be is checked when all is read.
+func (r *reader) switchStep(s *draft, switches entry) {
+	if e, ok := s.by["from"]; ok {
+		r.problem(e.at, "from", "", "not for a switch", "leave it out")
+	}
+	var words []string
+	ok := true
+	switch e := s.action; e.key {
+	case reset:
+		r.isTrue(e)
+	case faults.Change:
+		words, ok = r.words(e.val, "set: trim.enabled=false, or set: {trim.enabled: false}")
+	case "":
+	default:
+		r.problem(e.at, e.key, "", "not for a switch", "use set or reset")
+	}
+	for _, one := range r.list(switches.val, "leaf0") {
+		for _, id := range r.switches(one) {
+			if s.sound && ok {
+				r.out.Steps = append(r.out.Steps, Step{At: s.at, On: r.plan.Nodes[id].Name, Line: s.place.line, Settings: &Settings{id, words}, value: s.action.val.at})
+			}
+		}
+	}
+}
+
+// switches finds the switches that a name or a glob means.
+func (r *reader) switches(v value) (ids []int) {
+	name, ok := r.text(v, "leaf0 or leaf*")
+	if !ok {
+		return nil
+	}
+	for id := range r.plan.Nodes {
+		if n := &r.plan.Nodes[id]; n.Kind == topology.KindSwitch && matches(name, n.Name) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 0 {
+		return ids
+	}
+	if n, err := r.plan.Node(name); isGlob(name) {
+		r.problem(v.at, "switch", name, "no switch of the topology is like that", "uetlab topo show lists them")
+	} else if err != nil {
+		msg, hint, _ := strings.Cut(err.Error(), "; ")
+		r.problem(v.at, "", "", msg, hint)
+	} else {
+		r.problem(v.at, "switch", name, "is a "+string(n.Kind), "name a switch")
+	}
+	return nil
+}
+
+// add adds a step for one link, named at a place, where all is well with it.
+func (r *reader) add(d *draft, f faults.Fault, id int, at place) {
 	l := &r.plan.Links[id]
-	s := Step{On: l.Name, Line: line}
+	s := Step{At: d.at, On: l.Name, Line: d.place.line}
 	f.Link = id
-	if from.key != "" {
+	if from, ok := d.by["from"]; ok {
 		name, ok := r.text(from.val, "leaf0")
 		if !ok {
 			return
@@ -129,18 +205,18 @@ func (r *reader) add(f faults.Fault, id int, at place, from entry, action []entr
 			return
 		}
 	}
-	if !fits {
+	if !d.sound {
 		return // the step has been complained about
 	}
 	var e *faults.Error
 	if err := f.Check(r.plan); errors.As(err, &e) {
-		if len(action) > 0 {
-			at = action[0].val.at
+		if d.action.key != "" {
+			at = d.action.val.at
 		}
 		r.problem(at, "", "", e.Msg, e.Hint)
 		return
 	}
-	s.Fault = f
+	s.Fault = &f
 	r.out.Steps = append(r.out.Steps, s)
 }
 
@@ -215,7 +291,7 @@ func (r *reader) action(e entry, f *faults.Fault) {
 	f.Op = e.key
 	switch e.key {
 	case faults.Change:
-		words, ok := r.words(e.val)
+		words, ok := r.words(e.val, "set: loss=0.1% delay=+2us, or set: {loss: 0.1%, delay: +2us}")
 		if !ok {
 			return
 		}
@@ -228,15 +304,18 @@ func (r *reader) action(e entry, f *faults.Fault) {
 	case faults.Flap:
 		r.flap(e.val, f)
 	default:
-		if s, _ := scalar(e.val.node); s != "true" {
-			r.problem(e.val.at, e.key, s, "not true", "write "+e.key+": true, or leave the step out")
-		}
+		r.isTrue(e)
+	}
+}
+
+func (r *reader) isTrue(e entry) {
+	if s, _ := scalar(e.val.node); s != "true" {
+		r.problem(e.val.at, e.key, s, "not true", "write "+e.key+": true, or leave the step out")
 	}
 }
 
 // words reads settings: a line of words, a list of words, or a mapping.
-func (r *reader) words(v value) ([]string, bool) {
-	const like = "set: loss=0.1% delay=+2us, or set: {loss: 0.1%, delay: +2us}"
+func (r *reader) words(v value, like string) ([]string, bool) {
 	switch n := v.node.(type) {
 	case *ast.SequenceNode:
 		var words []string

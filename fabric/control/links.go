@@ -53,40 +53,6 @@ func (d *Daemon) planChange(ctx context.Context, name string, ch api.LinkChange)
 	return api.LinkChangeResult{Link: d.plan.Links[f.Link].Name, When: t.when, AtNs: int64(t.at), RelNs: t.rel, RoutesAtNs: int64(t.routes)}, nil
 }
 
-// script schedules a list of changes, all or none.
-func (d *Daemon) script(ctx context.Context, s api.FaultScript) (api.FaultScriptResult, error) {
-	var none api.FaultScriptResult
-	if len(s.Steps) == 0 {
-		return none, api.Errorf(api.CodeUsage, "faults: no steps")
-	}
-	var list []faults.Fault
-	var last vt.Time
-	changes := 0
-	for i, step := range s.Steps {
-		f, err := d.fault(step)
-		if err != nil {
-			e := api.AsError(err)
-			return none, api.Errorf(e.Code, "step %d: %w", i+1, e).WithHint("%s", e.Hint)
-		}
-		list = append(list, f)
-		last = max(last, f.Last())
-		changes += max(1, 2*f.Flap.Count)
-	}
-	if changes > faults.MaxFaults {
-		return none, api.Errorf(api.CodeUsage, "faults: %d changes at once", changes).WithHint("give at most %d", faults.MaxFaults)
-	}
-	t, err := d.arrange(ctx, s.At, linkDeed(list))
-	if err != nil {
-		return none, err
-	}
-	res := api.FaultScriptResult{When: t.when, AtNs: int64(t.at), RelNs: t.rel, Changes: changes, RoutesAtNs: int64(t.routes)}
-	if t.when == api.WhenNextRun {
-		return res, nil
-	}
-	res.LastNs = int64(t.at + last)
-	return res, d.saveState()
-}
-
 // fault reads and checks one step.
 func (d *Daemon) fault(s api.FaultStep) (f faults.Fault, err error) {
 	id, _, err := d.plan.FindLink(s.Link)

@@ -3,10 +3,12 @@ package control
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/faults"
@@ -308,5 +310,66 @@ func TestLongListsAreCut(t *testing.T) {
 	}
 	if messages < 2 || changes != 4*faults.MaxFlaps {
 		t.Errorf("%d changes in %d messages", changes, messages)
+	}
+}
+
+// TestScriptsWithSwitches schedules and arms scripts that change links and switches; one that asks a switch for what
+// cannot be changes neither.
+func TestScriptsWithSwitches(t *testing.T) {
+	l := newLab(t, "fat-tree-2x2", "auto")
+	t.Setenv(labdir.EnvDir, t.TempDir())
+	dir, err := labdir.Create("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.dir = dir
+	l.connect()
+	l.obey(1000)
+	ctx := context.Background()
+	fail := api.FaultStep{AtNs: 3000, Link: "leaf0-spine0", Op: api.LinkOpFail}
+	set := func(at int64, name string, assignments ...string) api.FaultStep {
+		return api.FaultStep{AtNs: at, Switch: name, Assignments: assignments}
+	}
+	for name, bad := range map[string]api.FaultStep{
+		"no switch": set(5, "leaf7", "trim.enabled=false"), "a host": set(5, "host0", "trim.enabled=false"), "no such key": set(5, "leaf0", "trim.enabeld=false"),
+		"both": {Link: "leaf0-spine0", Switch: "leaf0"}, "before": set(-1, "leaf0", "trim.enabled=false"),
+	} {
+		for _, at := range []string{"", "+0s"} {
+			if _, err := l.script(ctx, api.FaultScript{At: at, Steps: []api.FaultStep{fail, bad}}); api.AsError(err) == nil || api.AsError(err).Code == api.CodeFailure {
+				t.Errorf("%s at %q: %v", name, at, err)
+			}
+		}
+	}
+	id, _, _ := l.plan.FindLink("leaf0-spine0")
+	leaf := l.id("leaf0")
+	before := l.settings.at(leaf, vt.Never)
+	if !l.healthy(id) || len(l.armed) != 0 || !before.Trim.Enabled {
+		t.Fatalf("link %+v, armed %v, trimming %v", l.faults.Final(id), l.armed, before.Trim.Enabled)
+	}
+	l.changes("leaf0")
+	steps := []api.FaultStep{set(9000, "leaf*", "trim.enabled=true"), fail, set(5000, "leaf0", "trim.enabled=false")}
+	r, err := l.script(ctx, api.FaultScript{Steps: steps})
+	if err != nil || r.Changes != 4 || r.LastNs != r.AtNs+9000 || r.RoutesAtNs != r.AtNs+3000+int64(l.plan.Convergence) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	var enabled []bool
+	for _, m := range l.fakes[leaf].take() { // the carrier goes as well
+		for _, c := range m.Changes {
+			if c.Switch != nil {
+				enabled = append(enabled, c.Switch.Trim.Enabled)
+			}
+		}
+	}
+	if !slices.Equal(enabled, []bool{false, true}) || l.healthy(id) {
+		t.Errorf("leaf0 is told of trimming %v, the link is %+v", enabled, l.faults.Final(id))
+	}
+	if r, err = l.script(ctx, api.FaultScript{At: "+1us", Steps: steps}); err != nil || r.When != api.WhenNextRun || len(l.armed) != 3 {
+		t.Fatalf("%+v, %v, armed %v", r, err, l.armed)
+	}
+	if err := l.fireArmed(ctx, 5_000_000_000); err != nil || l.converged < 5_000_010_000 {
+		t.Errorf("%v, a run begins from %v on", err, l.converged)
+	}
+	if set := l.settings.at(leaf, 5_000_006_500); set.Trim.Enabled {
+		t.Error("leaf0 trims after the step that ends it")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -39,14 +38,11 @@ var (
 	descRetx     = prometheus.NewDesc("uetlab_pdc_retx_total", "Packets of the PDC that were sent again.", pdcLabels, nil)
 )
 
-// queueLabel tells the queues of a port apart; a port has one for now.
-const queueLabel = "0"
-
 func init() {
 	for c := range link.NumCounters {
 		switch {
-		case c.IsGauge(): // of the egress queue
-			descPort[c] = prometheus.NewDesc("uetlab_"+c.String(), "Egress "+c.String()+".", append(append([]string(nil), portLabels...), "queue"), nil)
+		case c.IsGauge(): // of all egress queues together
+			descPort[c] = prometheus.NewDesc("uetlab_port_"+c.String(), "Port gauge "+c.String()+".", portLabels, nil)
 		case !c.IsDrop():
 			descPort[c] = prometheus.NewDesc("uetlab_port_"+c.String()+"_total", "Port counter "+c.String()+".", portLabels, nil)
 		}
@@ -101,11 +97,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	c.pdcs(put, l.Name)
+	c.queues(ch, l.Name)
 }
 
 // pdcs asks all end points at once for their PDCs; one that does not answer is left out.
 func (c collector) pdcs(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
 	defer cancel()
 	lists := make([][]api.PDCStats, len(c.d.nodes))
 	var wg sync.WaitGroup
@@ -142,10 +139,6 @@ func (c collector) port(put func(*prometheus.Desc, prometheus.ValueType, float64
 			put(descDrops, prometheus.CounterValue, v, lab, p.Name, name, ln, k.String()[len("drop_"):])
 			continue
 		}
-		if k.IsGauge() {
-			put(descPort[k], prometheus.GaugeValue, v, lab, p.Name, name, ln, queueLabel)
-			continue
-		}
-		put(descPort[k], prometheus.CounterValue, v, lab, p.Name, name, ln)
+		put(descPort[k], kind(k.IsGauge()), v, lab, p.Name, name, ln)
 	}
 }

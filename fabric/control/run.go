@@ -25,6 +25,7 @@ type run struct {
 	rx    []uint64  // payload bytes that each rank's node had received before
 
 	queues [][]ctl.Queue // at its end, by node
+	armed  bool          // changes had waited for it
 
 	mu      sync.Mutex
 	results map[int]workload.RankResult
@@ -136,7 +137,12 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 	if err != nil {
 		return nil, err
 	}
-	err = d.follow(ctx, r, emit)
+	if r.armed {
+		err = d.saveState() // what has waited for this run is scheduled now
+	}
+	if err == nil {
+		err = d.follow(ctx, r, emit)
+	}
 	wall := time.Since(r.began).Seconds()
 	var totals workload.Totals
 	if err == nil {
@@ -231,6 +237,7 @@ func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 	}); err != nil {
 		return err
 	}
+	r.armed = len(d.armed) > 0
 	return d.fireArmed(ctx, r.t0)
 }
 

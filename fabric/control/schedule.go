@@ -110,7 +110,7 @@ func (d *Daemon) arm(after time.Duration, w deed) (timing, error) {
 		return timing{}, err
 	}
 	w = w.later(vt.Time(after))
-	d.armed = append(d.armed, w)
+	d.armed = append(d.armed, parts(w)...)
 	w.tell(d, func(at vt.Time) string { return " armed for the next run at +" + time.Duration(at).String() })
 	return timing{when: api.WhenNextRun, rel: int64(after)}, nil
 }

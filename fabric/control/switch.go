@@ -124,7 +124,7 @@ func (d *Daemon) switchesNamed(names []string) ([]int, error) {
 			p := &d.plan.Nodes[i]
 			ok, err := path.Match(name, p.Name)
 			if err != nil {
-				return nil, api.Errorf(api.CodeUsage, "switch %q: not a pattern: %w", name, err).WithHint("write it like leaf*")
+				return nil, api.Errorf(api.CodeUsage, "switch (%s): not a pattern: %w", name, err).WithHint("write it like leaf*")
 			}
 			if ok && p.Kind == topology.KindSwitch {
 				ids = append(ids, i)
@@ -134,7 +134,7 @@ func (d *Daemon) switchesNamed(names []string) ([]int, error) {
 			continue
 		}
 		if strings.ContainsAny(name, `*?[\`) {
-			return nil, api.Errorf(api.CodeNotFound, "switch %q: no switch has such a name", name).WithHint("see `uetlab switch ls`")
+			return nil, api.Errorf(api.CodeNotFound, "switch (%s): no switch has such a name", name).WithHint("see `uetlab switch ls`")
 		}
 		if _, err := d.plan.Node(name); err != nil {
 			return nil, api.Errorf(api.CodeNotFound, "switch: %w", err)

@@ -47,7 +47,7 @@ func TestDefaultSettings(t *testing.T) {
 		{"mirror", s.Mirror, switchd.Mirror{To: -1, Sample: 1, From: -1}},
 		{"flowlet gap", s.ECMP.FlowletGap, p.BaseRTT / 2},
 		{"fields", s.ECMP.Fields, []string{"src", "dst", "proto", "sport", "dport"}},
-		// 8 × 400 Gb/s × (2 × 500 ns + 500 ns) are 75 000 bytes; three frames of 4538 and a pause of 84 on the line.
+		// 400 Gb/s × (2 × 500 ns + 500 ns) are 75 000 bytes, as the peers are end points; three frames of 4538 and a pause of 84 on the line.
 		{"PFC", []int64{s.PFC.Xoff, s.PFC.Xon, s.PFC.Headroom}, []int64{p.BDP, p.BDP / 2, 75_000 + 3*4538 + 84}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {

@@ -325,12 +325,12 @@ func (c *settler) pfc() {
 
 // headroom is what may still come in at the most demanding port after the frame that crossed Xoff: that frame itself, all
 // that was on the cable and in the pipeline of this switch and had to be admitted yet, one frame that this side is sending when the
-// pause becomes due, the pause, the way to the peer, and the frame that the peer has begun to send. A peer of this lab
-// obeys as soon as it has the pause, so its response time is no more than that frame.
+// pause becomes due, the pause, the way to the peer, what the peer sends while the pause is in its pipeline, which PFC frames
+// pass like all others, and the frame that it has begun to send by then.
 func (c *settler) headroom() int64 {
 	most := int64(0)
 	for _, port := range c.node.Ports {
-		under := mulDiv(port.Rate, int64(2*port.Delay+c.node.Latency), 8*int64(time.Second))
+		under := mulDiv(port.Rate, int64(2*port.Delay+c.node.Latency+c.plan.Nodes[port.Peer].Latency), 8*int64(time.Second))
 		frames := int64(framesInHeadroom*wire.LineBytes(port.MTU+ethernetHeader) + wire.LineBytes(pfcFrame))
 		most = max(most, under+frames)
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	ByRef      bool   // payload stays in the sender's memory until it has arrived: all nodes share one address space
 	CSIG       string // CSIGOff (default), CSIGCompact or CSIGWide
 
+	CSIGCompactTPID, CSIGWideTPID wire.EtherType // of the tags; 0: 0xCCDD and 0xCCDE
+
 	DSCPData           uint8 // 0: 10
 	DSCPRetx           uint8 // 0: 12
 	DSCPControl        uint8 // 0: 46
@@ -82,7 +84,7 @@ type Config struct {
 	PSNLimit uint32 // PSNs after which a PDC is replaced: 2^31 with TSS; 0: no limit
 }
 
-func or[T int | int64 | uint8 | time.Duration | wire.PDSType](v *T, def T) {
+func or[T int | int64 | uint8 | ~uint16 | time.Duration | wire.PDSType](v *T, def T) {
 	if *v == 0 {
 		*v = def
 	}
@@ -98,6 +100,8 @@ func (c *Config) Resolve() error {
 	or(&c.DSCPTrimmed, 34)
 	or(&c.DSCPTrimmedLastHop, 36)
 	or(&c.Class, 1)
+	or(&c.CSIGCompactTPID, wire.EtherCSIG)
+	or(&c.CSIGWideTPID, wire.EtherCSIGWide)
 	or(&c.AckType, wire.TypeAckCC)
 	or(&c.AckGenTrigger, 16<<10)
 	or(&c.AckGenMinAdd, 1<<10)

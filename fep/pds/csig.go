@@ -25,17 +25,20 @@ func (m *Manager) tag(fr *link.Frame) *link.Frame {
 	if m.cfg.CSIG != CSIGCompact && m.cfg.CSIG != CSIGWide {
 		return fr
 	}
-	t := wire.CSIGFields{Wide: m.cfg.CSIG == CSIGWide, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
+	t := wire.CSIGFields{Wide: m.cfg.CSIG == CSIGWide, TPID: m.cfg.CSIGCompactTPID, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
+	if t.Wide {
+		t.TPID = m.cfg.CSIGWideTPID
+	}
 	fr.B, _ = wire.InsertCSIG(fr.B, &t)
 	return fr
 }
 
-// Untag reads the tag of a frame that has arrived, for the packet that is handed over next; the packet behind it is found
-// without its help.
-func (m *Manager) Untag(b []byte) {
+// Untag reads the tag of a frame that has arrived, for the packet that is handed over next, and takes it off.
+func (m *Manager) Untag(fr *link.Frame) {
 	m.sig = csig{}
-	if c := wire.CSIGTag(b, wire.EtherCSIG, wire.EtherCSIGWide); c != nil {
+	if c := wire.CSIGTag(fr.B, m.cfg.CSIGCompactTPID, m.cfg.CSIGWideTPID); c != nil {
 		m.C[CSIGRx]++
 		m.sig = csig{c.Signal(), c.Locator(), true}
+		fr.B = wire.RemoveCSIG(fr.B, c)
 	}
 }

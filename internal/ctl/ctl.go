@@ -41,6 +41,8 @@ type Config struct {
 	LabSeed    uint64        `json:"labSeed"`
 	PayloadMTU int           `json:"payloadMtu"`
 	DSCP       topology.DSCP `json:"dscp"`
+	CSIG       [2]uint16     `json:"csig,omitzero"`     // end points: TPIDs of compact and wide tags at that switch
+	Class      uint8         `json:"class,omitempty"`   // end points: traffic class, and PFC priority, that the switch has their data in
 	Start      vt.Time       `json:"start,omitempty"`   // virtual time at which the node joins
 	Real       bool          `json:"real"`              // --time real
 	Gateway    *Neighbour    `json:"gateway,omitempty"` // host nodes: the switch that they hang on

@@ -16,7 +16,7 @@ type Set struct {
 	BER         *float64    `json:"ber,omitempty"`         // probability per bit, 0 to 1
 	Duplicate   *float64    `json:"duplicate,omitempty"`   // probability per frame, 0 to 1
 	Reorder     *float64    `json:"reorder,omitempty"`     // probability per frame, 0 to 1
-	ReorderByNs *int64      `json:"reorderByNs,omitempty"` // how long such a frame is held back
+	ReorderByNs *int64      `json:"reorderByNs,omitempty"` // how long such a frame is held back; 0: for four frames of full length
 	DelayNs     *int64      `json:"delayNs,omitempty"`     // in addition to the link's own
 	JitterNs    *int64      `json:"jitterNs,omitempty"`    // scale of the random delay
 	Dist        *link.Dist  `json:"dist,omitempty"`        // its distribution
@@ -32,9 +32,6 @@ const (
 	maxDelay  = time.Second
 	maxJitter = 100 * time.Millisecond // of a heavy tail twenty times as much is left
 )
-
-// DefaultReorderBy is how long a frame is held back where the reorder impairment does not say.
-const DefaultReorderBy = 2 * time.Microsecond
 
 // Error is something wrong with a change: what and why, and what to do instead.
 type Error struct {
@@ -89,7 +86,14 @@ func (s *Set) check(name string, rate int64) error {
 	if s.Dist != nil && !known(*s.Dist) {
 		return problem("valid are uniform, normal, exponential, pareto", "jitter (%s): no such distribution", *s.Dist)
 	}
-	return s.checkRate(name, rate)
+	if err := s.checkRate(name, rate); err != nil {
+		return err
+	}
+	imp := s.over(link.Impair{}, rate)
+	if err := imp.Validate(); err != nil {
+		return problem("see uetlab help link set", "link set %s: %v", name, err)
+	}
+	return nil
 }
 
 func (s *Set) checkRate(name string, rate int64) error {
@@ -131,11 +135,8 @@ func (s *Set) over(imp link.Impair, rate int64) link.Impair {
 	span(&imp.Delay, s.DelayNs)
 	span(&imp.Jitter, s.JitterNs)
 	put(&imp.Dist, s.Dist)
-	switch {
-	case imp.Reorder == 0:
+	if imp.Reorder == 0 {
 		imp.ReorderBy = 0
-	case imp.ReorderBy == 0:
-		imp.ReorderBy = DefaultReorderBy
 	}
 	switch {
 	case imp.Jitter == 0:

@@ -127,15 +127,19 @@ func (s *State) Settle(now vt.Time) {
 	s.pending = slices.Delete(s.pending, 0, n)
 }
 
+// maxPrefixes is how many prefixes the changes of routes of one batch may have in all: some hundred MB in the nodes.
+const maxPrefixes = 10_000_000
+
 // Batch is what must be sent to nodes for faults that were scheduled together.
 type Batch struct {
-	Changes map[int][]ctl.Change // by node, to be scheduled in this order
-	Done    vt.Time              // when the last change has taken place, that of routes too
-	Turns   []vt.Time            // when links go down or up, so that routes change once the fabric has converged
-	Routes  vt.Time              // when the last change of routes takes effect: 0 none, -1 never
-	Links   []int                // those that change, ascending
-	Comes   []int                // of them, those that are up in a direction at some time in it
-	id      uint64
+	Changes  map[int][]ctl.Change // by node, to be scheduled in this order
+	Done     vt.Time              // when the last change has taken place, that of routes too
+	Turns    []vt.Time            // when links go down or up, so that routes change once the fabric has converged
+	Routes   vt.Time              // when the last change of routes takes effect: 0 none, -1 never
+	Links    []int                // those that change, ascending
+	Comes    []int                // of them, those that are up in a direction at some time in it
+	prefixes int                  // in changes of routes
+	id       uint64
 }
 
 // Each calls fn for all nodes in order until it fails.
@@ -169,9 +173,14 @@ func (s *State) Schedule(list ...Fault) (*Batch, error) {
 			ops = append(ops, op{f, s.batches})
 		}
 	}
+	before := slices.Clone(s.pending)
 	s.pending = append(s.pending, ops...)
 	slices.SortStableFunc(s.pending, func(a, b op) int { return cmp.Compare(a.At, b.At) })
 	b := s.emit(s.batches)
+	if b.prefixes > maxPrefixes {
+		s.pending = before
+		return nil, problem("let links flap less often", "links go down and up %d times at once, each with new routes for all switches: too much for a fabric of this size", len(b.Turns))
+	}
 	b.Done = b.Routes
 	for _, o := range ops {
 		b.Done = max(b.Done, o.At)
@@ -290,7 +299,13 @@ func (e *emission) reroute(at vt.Time) {
 	}
 	at = at.Add(e.s.plan.Convergence)
 	e.out.Routes = at
+	if e.out.prefixes > maxPrefixes {
+		return
+	}
 	for sw, r := range e.s.around(e.links) {
+		for i := range r {
+			e.out.prefixes += len(r[i].Prefixes)
+		}
 		e.tell(sw, ctl.Change{At: at, Port: -1, Routes: r})
 	}
 }

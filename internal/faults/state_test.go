@@ -264,3 +264,21 @@ func TestFaultsThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestRoutesAreBounded flaps a link of a large fabric more often than the memory of its nodes could take.
+func TestRoutesAreBounded(t *testing.T) {
+	s := New(plan(t, "fat-tree-k8"))
+	id, _, err := s.plan.FindLink("edge0-agg0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flap := Fault{At: 1, Link: id, From: Both, Op: Flap, Flap: Times{DownNs: 1, PeriodNs: 2, Count: MaxFlaps}}
+	var e *Error
+	if _, err := s.Schedule(flap); !errors.As(err, &e) || len(s.Save().Pending) != 0 {
+		t.Errorf("%v, %d changes pending", err, len(s.Save().Pending))
+	}
+	flap.Flap.Count = 20
+	if _, err := s.Schedule(flap); err != nil {
+		t.Error(err)
+	}
+}

@@ -26,11 +26,11 @@ func known(d link.Dist) bool { return slices.Contains(dists, d) }
 // settings are all words in the order in which Text writes them.
 func settings() []setting {
 	zero := func(to func(s *Set) **float64) func(s *Set) { return func(s *Set) { *to(s) = new(float64) } }
-	probability := func(to func(s *Set) **float64) func(*Set, string) bool {
+	probability := func(to func(s *Set) **float64, most float64) func(*Set, string) bool {
 		return func(s *Set, v string) bool {
 			x, ok := share(v, 0)
 			*to(s) = &x
-			return ok
+			return ok && x <= most
 		}
 	}
 	loss := func(s *Set) **float64 { return &s.Loss }
@@ -48,10 +48,10 @@ func settings() []setting {
 	return []setting{
 		{"down", "down or down=off", down, up, true},
 		{"blackhole", "blackhole or blackhole=off", black, white, true},
-		{"loss", "loss=0.1%", probability(loss), zero(loss), false},
+		{"loss", "loss=0.1%", probability(loss, 1), zero(loss), false},
 		{"burst", "burst=p:1%,r:25% or burst=p:1%,r:25%,bad:100%,good:0%", readBurst, func(s *Set) { s.Burst = &link.Burst{} }, false},
-		{"ber", "ber=1e-7", probability(ber), zero(ber), false},
-		{"duplicate", "duplicate=0.1%", probability(duplicate), zero(duplicate), false},
+		{"ber", "ber=1e-7", probability(ber, 0.5), zero(ber), false},
+		{"duplicate", "duplicate=0.1%", probability(duplicate, 1), zero(duplicate), false},
 		{"reorder", "reorder=1% or reorder=1%,2us", readReorder, func(s *Set) { s.Reorder = new(float64) }, false},
 		{"delay", "delay=+2us", func(s *Set, v string) bool {
 			ns, ok := duration(strings.TrimPrefix(v, "+"), maxDelay)
@@ -148,7 +148,7 @@ func readBurst(s *Set, v string) bool {
 func readReorder(s *Set, v string) bool {
 	v, by, has := strings.Cut(v, ",")
 	x, ok := share(v, 0)
-	ns := int64(DefaultReorderBy)
+	ns := int64(0)
 	if has {
 		var fine bool
 		ns, fine = duration(by, maxDelay)
@@ -224,7 +224,11 @@ func Text(i *link.Impair) string {
 	}
 	add(i.BER > 0, "ber=", strconv.FormatFloat(i.BER, 'g', 6, 64))
 	add(i.Duplicate > 0, "duplicate=", percent(i.Duplicate))
-	add(i.Reorder > 0, "reorder=", percent(i.Reorder), ",", span1(i.ReorderBy))
+	by := ""
+	if i.ReorderBy > 0 {
+		by = "," + span1(i.ReorderBy)
+	}
+	add(i.Reorder > 0, "reorder=", percent(i.Reorder), by)
 	add(i.Delay > 0, "delay=+", span1(i.Delay))
 	dist := ""
 	if i.Dist != "" && i.Dist != link.Uniform {

@@ -33,12 +33,19 @@ func (f *Frame) Touch() byte { return f.B[:13][12] }
 
 // isData says whether a frame is a UET RUD, ROD or RUDI request over UDP, the packets that carry an operation.
 func isData(b []byte) bool {
-	const eth, udp, port = 14, 17, 4793
-	if len(b) < eth+20 {
+	const udp, port = 17, 4793
+	eth := wire.EthLen
+	if len(b) < eth+wire.CSIGWideLen+wire.IPv4Len {
 		return false
 	}
+	switch wire.EtherType(binary.BigEndian.Uint16(b[12:])) {
+	case wire.EtherCSIG:
+		eth += wire.CSIGCompactLen
+	case wire.EtherCSIGWide:
+		eth += wire.CSIGWideLen
+	}
 	var l4 int
-	switch binary.BigEndian.Uint16(b[12:]) {
+	switch binary.BigEndian.Uint16(b[eth-2:]) {
 	case 0x0800:
 		l4 = eth + int(b[eth]&15)*4
 		if b[eth+9] != udp {

@@ -37,6 +37,9 @@ const Room = 24
 // Pool hands out frames of one capacity and takes them back. It is not for concurrent use. Its memory grows to the
 // largest number of frames that were out at once, and is used last in, first out.
 type Pool struct {
+	// Arena gives memory for frames, n zeroed bytes at a time, that is never given back; nil: the heap.
+	Arena func(n int) []byte
+
 	size int
 	free *Frame
 	out  int
@@ -56,8 +59,8 @@ const chunk = 32
 // Get takes an empty frame.
 func (p *Pool) Get() *Frame {
 	if p.free == nil {
-		slot := (p.size + Room + 63) &^ 63
-		mem := make([]byte, chunk*slot)
+		slot := ((p.size+Room+63)/64 | 1) * 64 // an odd number of cache lines, lest all headers compete for the same few
+		mem := p.memory(chunk * slot)
 		frames := make([]Frame, chunk)
 		for i := range frames {
 			frames[i] = Frame{B: mem[i*slot : i*slot : (i+1)*slot], pool: p, next: p.free}
@@ -70,6 +73,13 @@ func (p *Pool) Get() *Frame {
 	f.Queue, f.In, f.Group, f.ref = 0, 0, 0, nil
 	p.out++
 	return f
+}
+
+func (p *Pool) memory(n int) []byte {
+	if p.Arena != nil {
+		return p.Arena(n)
+	}
+	return make([]byte, n)
 }
 
 // Release gives the frame back. Releasing twice is a bug and panics.

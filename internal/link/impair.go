@@ -18,7 +18,7 @@ type Impair struct {
 	BER       float64       `json:"ber,omitempty"`         // probability that a bit arrives wrong, 0..0.5
 	Duplicate float64       `json:"duplicate,omitempty"`   // probability that a frame arrives twice
 	Reorder   float64       `json:"reorder,omitempty"`     // probability that a frame is held back by ReorderBy, and overtaken
-	ReorderBy time.Duration `json:"reorderByNs,omitempty"` // 0: what 4 frames of full length take on the line
+	ReorderBy time.Duration `json:"reorderByNs,omitempty"` // 0: what 4 frames of full length take on the line, at most 1 s
 	Delay     time.Duration `json:"delayNs,omitempty"`     // extra propagation delay
 	Jitter    time.Duration `json:"jitterNs,omitempty"`    // scale of a random delay, in addition; frames do not overtake each other
 	Dist      Dist          `json:"dist,omitempty"`        // its distribution, default Uniform
@@ -161,6 +161,7 @@ func (d *damage) set(was, imp *Impair, rate int64, mtu int) {
 	}
 	if d.held = imp.ReorderBy; d.held == 0 {
 		d.held = time.Duration(heldFrames*LinePs(mtu+wire.EthLen, rate)/1000) + 2 // due times are rounded: be behind the last of them
+		d.held = min(d.held, maxImpairDelay)                                      // a receiver takes no due time for sane that lies far ahead
 	}
 }
 

@@ -355,6 +355,10 @@ func TestChangeDrawsAnewOnlyWhatChanged(t *testing.T) {
 	if d.set(&now, &imp, 400e9, 4096); d.held != 1234 {
 		t.Errorf("held %v", d.held)
 	}
+	var slow damage
+	if slow.set(&Impair{}, &Impair{Reorder: 0.1}, 20_000, 9000); slow.held != maxImpairDelay { // four frames take 14 s
+		t.Errorf("held %v at 20 kb/s", slow.held)
+	}
 	imp = now
 	imp.BER = 1e-5
 	if d.set(&now, &imp, 400e9, 4096); d.scale != 0 || !d.state || d.bad != was.bad {

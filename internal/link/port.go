@@ -56,16 +56,16 @@ type Port struct {
 	armed  vt.Time // when a TxFree call is due that run asked for, unarmed if none
 	last   vt.Time // the latest due time: without the reorder impairment frames of one direction never overtake each other
 
-	rxDown   bool
-	downFrom vt.Time // the latest interval in which the receiving side was down
-	downTo   vt.Time
+	rxDown bool
+	cuts   [8]cut // the latest intervals in which the receiving side was down, the newest at nCuts-1 modulo their number
+	nCuts  int
 }
 
 const unarmed = vt.Time(-1)
 
 // NewPort makes port number index of host. All its queues share the line in equal parts until Serve says otherwise.
 func NewPort(index int, cfg Config, host Host, src Source) *Port {
-	p := &Port{Index: index, cfg: cfg, host: host, src: src, rate: cfg.Rate, armed: unarmed, downFrom: -1, downTo: -1}
+	p := &Port{Index: index, cfg: cfg, host: host, src: src, rate: cfg.Rate, armed: unarmed}
 	p.Serve([NumQueues]Service{})
 	return p
 }
@@ -290,6 +290,7 @@ func (p *Port) SetImpair(now vt.Time, imp Impair) {
 			p.Drop(DropDown, f)
 		}
 		p.Flush(now, 1<<NumQueues-1, DropDown)
+		p.sched.paused = 0 // a pause ends with its link
 	}
 	if !imp.Down {
 		p.Kick(now)
@@ -354,16 +355,30 @@ func (p *Port) SetRxDown(now vt.Time, down bool) {
 	}
 	p.rxDown = down
 	if down {
-		p.downFrom, p.downTo = now, vt.Never
+		p.cuts[p.nCuts%len(p.cuts)] = cut{now, vt.Never}
+		p.nCuts++
 	} else {
-		p.downTo = now
+		p.cuts[(p.nCuts-1)%len(p.cuts)].to = now
 	}
+}
+
+// cut is an interval in which a link was down: what was due after from, and not after to, was lost.
+type cut struct{ from, to vt.Time }
+
+// wasCut says whether a frame that was due then was lost because the link was down.
+func (p *Port) wasCut(due vt.Time) bool {
+	for _, c := range p.cuts[:min(p.nCuts, len(p.cuts))] {
+		if due > c.from && due <= c.to {
+			return true
+		}
+	}
+	return false
 }
 
 // Received counts an arrival and says whether the frame goes on to the core; otherwise it was dropped, or was meant for the
 // port itself.
 func (p *Port) Received(now vt.Time, f *Frame) bool {
-	if p.downFrom >= 0 && f.Due > p.downFrom && f.Due <= p.downTo {
+	if p.nCuts > 0 && p.wasCut(f.Due) {
 		p.Drop(DropCut, f)
 		return false
 	}

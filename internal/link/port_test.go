@@ -418,3 +418,38 @@ func TestReceivedWhileDown(t *testing.T) {
 		t.Errorf("counters %v, %d frames out", r.p.C, r.pool.Out())
 	}
 }
+
+// TestFramesOfEachCutAreLost takes a link down twice before the first frame that it cut is looked at, as on a node whose
+// pipeline is slower than the link flaps.
+func TestFramesOfEachCutAreLost(t *testing.T) {
+	r := newRig(t, Config{Rate: 400e9, Delay: 500, Queue: 1 << 20, MTU: 1500}, nil)
+	for _, down := range []vt.Time{1000, 2000} {
+		r.p.SetRxDown(down, true)
+		r.p.SetRxDown(down+100, false)
+	}
+	for due, lost := range map[vt.Time]bool{1000: false, 1001: true, 1100: true, 1101: false, 2000: false, 2050: true, 2101: false} {
+		f := r.pool.Get()
+		f.B, f.Due = append(f.B, make([]byte, 60)...), due
+		if got := !r.p.Received(2500, f); got != lost {
+			t.Errorf("due %v: lost %v", due, got)
+		} else if !got {
+			f.Release()
+		}
+	}
+}
+
+// TestPauseEndsWithItsLink stops a queue, and takes the link down and up again.
+func TestPauseEndsWithItsLink(t *testing.T) {
+	r := newRig(t, Config{Rate: 400e9, Delay: 500, Queue: 1 << 20, MTU: 1500}, nil)
+	m := wire.Pause{Enabled: 1 << 1}
+	m.Quanta[1] = 65535
+	r.p.pause(0, &m)
+	if r.p.Paused(1)>>1&1 != 1 {
+		t.Fatal("the queue is not paused")
+	}
+	r.p.SetImpair(10, Impair{Down: true})
+	r.p.SetImpair(20, Impair{})
+	if r.p.Paused(30) != 0 {
+		t.Error("the queue is still paused")
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/switchd"
+	"github.com/uetlab/uetlab/wire"
 	"github.com/uetlab/uetlab/workload"
 )
 
@@ -112,7 +113,8 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		return fmt.Errorf("node %s: an end point has one port, not %d", p.Name, len(p.Ports))
 	}
 	fc := fep.Config{MAC: p.Ports[0].MAC, NextHop: cfg.Peers[0].MAC, Addr4: p.Addr4, Addr6: p.Addr6,
-		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window, ByRef: n.mem.Pool != nil,
+		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window, Class: cfg.Class,
+		CSIGCompactTPID: wire.EtherType(cfg.CSIG[0]), CSIGWideTPID: wire.EtherType(cfg.CSIG[1]), ByRef: n.mem.Pool != nil,
 		DSCPData: cfg.DSCP.Data, DSCPRetx: cfg.DSCP.Retx, DSCPControl: cfg.DSCP.Control,
 		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop}
 	if p.FEP != nil {
@@ -299,6 +301,11 @@ func Config(plan *topology.Plan, id int, seed uint64, routes []topology.Route) *
 	c := &ctl.Config{Node: *p, Peers: Peers(plan, id), LabSeed: seed, PayloadMTU: plan.PayloadMTU, DSCP: plan.DSCP, Window: plan.BDP, Routes: Groups(routes)}
 	if p.FEP != nil && p.FEP.Window > 0 {
 		c.Window = p.FEP.Window
+	}
+	if p.Kind == topology.KindFEP {
+		if sw := plan.Nodes[p.Ports[0].Peer].Switch; sw != nil {
+			c.Class, c.CSIG = sw.Classes[plan.DSCP.Data], [2]uint16{sw.CSIG.Compact, sw.CSIG.Wide}
+		}
 	}
 	if p.Kind == topology.KindHost {
 		sw := &plan.Nodes[p.Ports[0].Peer]

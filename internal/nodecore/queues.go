@@ -60,7 +60,7 @@ func Gain(before, after [][]ctl.Queue, fn func(node int, q *ctl.Queue, c *[link.
 
 // QueueResults is what queues did between two times to frames that did not just pass, in the order of the plan.
 func QueueResults(plan *topology.Plan, before, after [][]ctl.Queue) []workload.QueueResult {
-	list := []workload.QueueResult{}
+	var list []workload.QueueResult
 	Gain(before, after, func(node int, q *ctl.Queue, c *[link.NumQueueCounters]uint64) {
 		r := workload.QueueResult{Node: plan.Nodes[node].Name, Port: q.Port, Queue: q.Queue, ECNMarked: c[link.QMarked], Trimmed: c[link.QTrim],
 			TrimDropped: c[link.QTrimDrop], Dropped: c[link.QDrop] - c[link.QTrim] + c[link.QWatchdogDrop], PeakBytes: c[link.QPeak]}

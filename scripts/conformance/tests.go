@@ -132,7 +132,7 @@ func readResults(r io.Reader) (map[string]result, error) {
 	}
 }
 
-// progress shows on a terminal which tests end, from the lines of go test -json as they come.
+// progress shows on a terminal which tests end and what kept a package from being tested, from the lines of go test -json as they come.
 type progress struct {
 	w    io.Writer
 	part []byte
@@ -152,7 +152,7 @@ func (p *progress) Write(b []byte) (int, error) {
 		}
 		if json.Unmarshal(p.part[:i], &e) == nil {
 			switch {
-			case e.Action == "build-output":
+			case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n" && !strings.HasPrefix(e.Output, "ok "):
 				fmt.Fprint(p.w, e.Output)
 			case e.Test != "" && !strings.Contains(e.Test, "/") && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip"):
 				fmt.Fprintf(p.w, "%s %7.2f s  %s.%s\n", e.Action, e.Elapsed, strings.TrimPrefix(e.Package, module), e.Test)
