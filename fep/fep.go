@@ -164,6 +164,9 @@ type (
 // PDCs appends a description of every PDC to buf, in the order of their slots.
 func (f *FEP) PDCs(buf []PDCInfo) []PDCInfo { return f.m.PDCs(f.node.Now(), buf) }
 
+// EndedPDCs appends to buf the latest PDCs that have ended, as they were then, the oldest first.
+func (f *FEP) EndedPDCs(buf []PDCInfo) []PDCInfo { return f.m.Ended(buf) }
+
 // PDS is the packet delivery below.
 func (f *FEP) PDS() *pds.Manager { return f.m }
 

@@ -37,9 +37,15 @@ type Info struct {
 	Locks    int               // operations that keep it open
 	Messages int               // waiting or being sent
 
+	End   End           // how it ended
+	Ended vt.Time       // when
+	Code  wire.NackCode // of the NACK that ended it, 0: none
+
 	CSIG        bool   // packets come with CSIG tags; of the latest,
 	CSIGSignal  uint32 // the share of bandwidth that is left at the narrowest hop, in the steps of the tag's form
 	CSIGLocator uint16 // and that hop
+
+	gen uint64
 }
 
 // SourceInfo describes the half that sends.
@@ -62,9 +68,14 @@ type DestInfo struct {
 // PDCs appends a description of every PDC to buf, in the order of their slots.
 func (m *Manager) PDCs(now vt.Time, buf []Info) []Info {
 	for _, p := range m.pdcs.slots {
-		if p != nil {
-			buf = append(buf, p.info(now))
+		if p == nil {
+			continue
 		}
+		i := p.info(now)
+		if e := m.ended.find(p.gen); e != nil && p.state == Linger { // it only answers stragglers
+			i.End, i.Ended, i.Code = e.End, e.Ended, e.Code
+		}
+		buf = append(buf, i)
 	}
 	return buf
 }
@@ -73,7 +84,7 @@ func (p *PDC) info(now vt.Time) Info {
 	s, d := &p.s, &p.d
 	i := Info{ID: p.id, PeerID: p.peerID, Peer: p.peer, Job: p.job, Mode: p.mode, TC: p.tc, Initiator: p.initiator, State: p.state,
 		InFlight: s.inflight, Window: p.m.cfg.Window, Start: s.start, RTT: time.Duration(s.rtt), RTTMin: time.Duration(s.rttMin),
-		RetxBy: p.retx, NackTx: p.nackTx, NackRx: p.nackRx, Age: now.Sub(p.opened), Idle: now.Sub(p.lastUse), Locks: len(p.locks)}
+		RetxBy: p.retx, NackTx: p.nackTx, NackRx: p.nackRx, Age: now.Sub(p.opened), Idle: now.Sub(p.lastUse), Locks: len(p.locks), gen: p.gen}
 	i.Tx = SourceInfo{Next: s.next, Clear: s.clear, CACK: s.cack, MPRange: s.span, Unacked: s.unacked(), Backlog: s.backlog, Recovering: s.inRec}
 	i.Rx = DestInfo{CACK: d.base - 1, Max: d.maxRx, Clear: d.clear, MPRange: mpRange(p.m.cfg.MPR), OutOfOrder: d.ooo, Stored: len(d.kept)}
 	for msg := s.head; msg != nil; msg = msg.next {

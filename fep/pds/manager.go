@@ -44,6 +44,9 @@ type Manager struct {
 	gen     uint64 // of the latest PDC
 	rings   ringPool
 	maps    mapPool
+	ended   endedPDCs
+
+	nacksTx, nacksRx [256]uint64 // by code
 
 	ctl   ctlQueue
 	rtxq  pdcQueue // PDCs with something to send again

@@ -165,6 +165,7 @@ func (m *Manager) startPSN(p *PDC) wire.PSN {
 func (p *PDC) release(now vt.Time, why Counter, err *Error) {
 	m := p.m
 	m.C[why]++
+	p.remember(now, why, err)
 	if p.state == Quiesce || p.state == CloseWait {
 		m.closing--
 	}

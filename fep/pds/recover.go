@@ -143,6 +143,7 @@ func (m *Manager) onNackPacket(now vt.Time, uet []byte, src netip.Addr) {
 	psn := n.PSN()
 	if n.Code() == wire.NackTrimmedAck && !p.s.has(psn) && p.d.received(psn) {
 		m.C[NackRxTrim]++
+		m.nacksRx[n.Code()]++
 		p.ackDuplicate(now, m.randomEV(), false, true, psn)
 		return
 	}
@@ -150,6 +151,7 @@ func (m *Manager) onNackPacket(now vt.Time, uet []byte, src netip.Addr) {
 		m.C[StaleAck]++
 		return
 	}
+	m.nacksRx[n.Code()]++
 	act := nackActions[n.Code()]
 	if n.Code() == wire.NackRODOOO && p.mode != ROD {
 		act = nackClose // this PDC is not ordered, so the peer is confused

@@ -290,6 +290,7 @@ func (m *Manager) onRUDINack(now vt.Time, n wire.Nack, src netip.Addr) {
 	if x == nil {
 		return
 	}
+	m.nacksRx[n.Code()]++
 	k := &x.k
 	switch act := nackActions[n.Code()]; {
 	case isTrim(n.Code()):

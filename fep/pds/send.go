@@ -230,6 +230,7 @@ func (m *Manager) buildCtl(now vt.Time, c *ctlMsg) *link.Frame {
 		fr.B = wire.AppendNack(fr.B, &wire.NackFields{Type: wire.TypeNack, Flags: wire.NackFlags(c.flags), Code: c.code,
 			PSN: c.psn, SPDCID: c.spdcid, DPDCID: c.dpdcid, Payload: c.payload})
 		m.C[nackTxCounter(c.code)]++
+		m.nacksTx[c.code]++
 	case wire.TypeRUDIResp:
 		fr.B = wire.AppendRUDI(fr.B, &wire.RUDIFields{Type: wire.TypeRUDIResp, Next: c.resp.next(), Flags: wire.RUDIFlags(c.flags),
 			PktID: uint32(c.psn)})
