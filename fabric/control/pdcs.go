@@ -179,8 +179,11 @@ func (d *Daemon) failures(list []ctl.PDC, since vt.Time, total uint64) []string 
 		told += n
 		out = append(out, fmt.Sprintf("%d %s", n, oneOrMore(what, n)))
 	}
-	if left := max(total, told) - told; left > 0 && len(out) > 0 {
+	switch left := max(total, told) - told; {
+	case left > 0 && len(out) > 0:
 		out[len(out)-1] += fmt.Sprintf("; %d more failed", left)
+	case left > 0: // the end point has forgotten them
+		out = append(out, oneOrMore(fmt.Sprintf("%d PDCs failed", left), left))
 	}
 	return out
 }

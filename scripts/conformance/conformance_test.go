@@ -113,7 +113,7 @@ func TestWavesAreShown(t *testing.T) {
 			p.byReq[r.Group+r.Number] = &entry{requirement: r, reason: "because"}
 		}
 	}
-	p.byReq["A01"].tests, p.byReq["A01"].ended = []test{{Dir: "fep", File: "fep/x_test.go", Name: "TestA01", Req: "A01"}}, []result{resultPass}
+	p.byReq["A01"].reason, p.byReq["A01"].tests, p.byReq["A01"].ended = "", []test{{Dir: "fep", File: "fep/x_test.go", Name: "TestA01", Req: "A01"}}, []result{resultPass}
 	got := string(p.markdown())
 	for _, want := range []string{"pass: wave 1, 1 of 1; wave 2, 0 of 1.", "| Id | Wave | Requirement |", "| A02 | 2 | it stays |"} {
 		if !strings.Contains(got, want) {
