@@ -10,13 +10,22 @@ import (
 	"testing"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
 )
 
 // withPDCs is a lab whose host0 has some, in two parts; the other end points have none.
 func withPDCs(t *testing.T) *lab {
+	t.Helper()
+	t.Setenv(labdir.EnvDir, t.TempDir())
+	dir, err := labdir.Create("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Remove() })
 	l := newLab(t, "fat-tree-2x2", "auto")
+	l.dir = dir
 	l.connect()
 	addr := func(name string) string { return l.plan.Nodes[l.id(name)].Addr4.String() }
 	base := ctl.PDC{ID: 1, PeerID: 7, PeerAddr: addr("host3"), Role: ctl.RoleInitiator, Mode: "RUD", State: "established", RTTNs: 2500, RTTMinNs: 2000, InFlight: 100, Window: 900, Retx: 4}
