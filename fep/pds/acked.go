@@ -45,7 +45,7 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 		p.lastUse = now // that somebody answers a Probe is no use of the PDC
 	}
 	p.learn(a.SPDCID())
-	if cack.After(s.cack) {
+	if !cack.Before(s.cack) {
 		s.cack = cack
 		if a.HasCC() {
 			if a.MPR() == 0 {
