@@ -83,6 +83,7 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	if p.state == CloseWait && s.unacked() == 0 && a.Flags()&wire.AckEPSN != 0 && next == wire.NextNone && len(resp) >= 4 && m.cfg.Secure != nil {
 		m.cfg.Secure.Expected(p.peer, p.job, wire.PSN(be32(resp)))
 	}
+	p.armProbe(now)
 	p.after(now)
 }
 

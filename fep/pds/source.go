@@ -298,7 +298,15 @@ func (p *PDC) queueRetx() {
 
 // windowOpen reports whether size more bytes may be in flight.
 func (p *PDC) windowOpen(size int) bool {
-	return p.s.inflight == 0 || p.s.inflight+int64(size) <= p.m.cfg.Window
+	s, w := &p.s, p.m.cfg.Window
+	over := s.inflight + int64(size) - w
+	switch {
+	case over <= 0 || s.inflight == 0:
+		return true
+	case p.m.cfg.NoInfer || p.mode == ROD || over > max(w/8, int64(p.m.full)):
+		return false
+	}
+	return s.suspects(max(w/8, int64(p.m.full))) >= over
 }
 
 // rto is how long a packet that timed out n times is given.
