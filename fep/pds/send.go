@@ -140,7 +140,8 @@ func (p *PDC) wantAck(k *Packet, again bool) bool {
 func (p *PDC) depart(now vt.Time, k *Packet) {
 	s := &p.s
 	s.fly(k)
-	k.due, k.sent = now+p.rto(k.rtos), now
+	k.sent = now
+	s.setDue(k, now+p.rto(k.rtos))
 	s.act = now
 	p.lastUse = now
 	p.arm(&p.rtx, k.due)

@@ -76,6 +76,7 @@ type source struct {
 	probes   uint8  // without an answer
 	tails    uint8  // ACK Requests for a silent tail
 	probed   vt.Time
+	dueAt    vt.Time // no packet's timer acts before this
 	probeAt  vt.Time // when the next window probe may leave
 	act      vt.Time // something arrived or left
 	rtt      vt.Time // latest sample, 0: none
@@ -97,6 +98,7 @@ func mpRange(mpr uint8) int32 { return int32(max(mpr, 1)) * wire.MPRUnit }
 func (s *source) init(start wire.PSN, mpr uint8) {
 	s.start, s.next, s.clear, s.cack, s.cursor = start, start, start-1, start-1, start
 	s.span = mpRange(mpr)
+	s.dueAt = vt.Never
 }
 
 func (s *source) at(psn wire.PSN) *Packet { return &s.ring[uint32(psn)&uint32(len(s.ring)-1)] }
@@ -258,11 +260,18 @@ func (s *source) unqueue(k *Packet) {
 	}
 }
 
+// setDue sets a packet's timer.
+func (s *source) setDue(k *Packet, at vt.Time) {
+	k.due = at
+	s.dueAt = min(s.dueAt, at)
+}
+
 // again marks a packet for retransmission. Until it leaves, its timer still runs, in case the port never asks.
 func (s *source) again(k *Packet, due vt.Time, why Cause) {
 	s.land(k)
 	k.flags &^= pktSacked | pktWait
-	k.due, k.cause = due, why
+	k.cause = why
+	s.setDue(k, due)
 	if k.flags&pktQueued == 0 {
 		k.flags |= pktQueued
 		s.queued(k.PSN)
