@@ -75,7 +75,7 @@ func (r *run) failed() error {
 	defer r.mu.Unlock()
 	for i := range r.ranks {
 		if res, ok := r.results[i]; ok && res.Error != "" {
-			return api.Errorf(api.CodeCheck, "run: rank %d: %s", i, res.Error).WithHint("see `uetlab stats` and `uetlab events`")
+			return api.Errorf(api.CodeCheck, "run: rank %d: %s", i, res.Error).WithHint("see `uetlab pdc --all`, `uetlab stats` and `uetlab events`")
 		}
 	}
 	return nil
