@@ -3,6 +3,7 @@ package fep
 import (
 	"net/netip"
 
+	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -16,11 +17,13 @@ const (
 	OpRecv                 // Recv
 	OpTagSend              // TagSend
 	OpTagRecv              // TagRecv
-	OpWrite                // Write
+	OpWrite                // Write, WriteIdempotent
+	OpRead                 // Read, ReadIdempotent
+	OpDatagram             // Datagram
 	numOpKinds             // no kind
 )
 
-var kindNames = [numOpKinds]string{"send", "recv", "tsend", "trecv", "write"}
+var kindNames = [numOpKinds]string{"send", "recv", "tsend", "trecv", "write", "read", "datagram"}
 
 // String is libfabric's name for the operation.
 func (k Kind) String() string { return kindNames[k] }
@@ -49,11 +52,25 @@ type Endpoint struct {
 	initiator uint32
 	done      func(now vt.Time, c Completion)
 
+	ordered  bool
+	tc       uint8
 	av       []peer
-	regions  [][]byte  // registered memory; key = index + 1
+	regions  []region
 	tagged   []*recvOp // in the order of posting
 	untagged []*recvOp
 }
+
+// region is registered memory; the low 48 bits of its key are its place, from 1.
+type region struct {
+	key uint64
+	mem []byte
+}
+
+// Bits of a memory key (uet-pds-ses.md 1.4).
+const (
+	keyIdempotent = 1 << 63
+	keyIndex      = 1<<48 - 1
+)
 
 type epKey struct {
 	job uint32
@@ -97,11 +114,24 @@ func (ep *Endpoint) InsertAddr(addr netip.Addr, pid uint16, initiator uint32) in
 	return len(ep.av) - 1
 }
 
-// Register opens buf to remote writes and returns its key. Keys are handed out in order: 1, 2, ….
+// Register opens buf to remote writes and reads and returns its key. Keys are handed out in order: 1, 2, ….
 func (ep *Endpoint) Register(buf []byte) (key uint64) {
-	ep.regions = append(ep.regions, buf)
+	ep.regions = append(ep.regions, region{uint64(len(ep.regions) + 1), buf})
 	return uint64(len(ep.regions))
 }
+
+// RegisterIdempotent opens buf to idempotent writes and reads too, which may happen more than once.
+func (ep *Endpoint) RegisterIdempotent(buf []byte) (key uint64) {
+	key = keyIdempotent | uint64(len(ep.regions)+1)
+	ep.regions = append(ep.regions, region{key, buf})
+	return key
+}
+
+// SetOrdered says whether messages that are posted from now on keep their order (ROD).
+func (ep *Endpoint) SetOrdered(on bool) { ep.ordered = on }
+
+// SetTC puts messages that are posted from now on into a traffic class: they share no PDC with those of another.
+func (ep *Endpoint) SetTC(tc uint8) { ep.tc = tc }
 
 // TagSend sends buf to the receive that dst posted for tag. buf belongs to the FEP until the completion.
 func (ep *Endpoint) TagSend(now vt.Time, dst int, buf []byte, tag uint64, ctx uint64) error {
@@ -118,19 +148,58 @@ func (ep *Endpoint) Write(now vt.Time, dst int, buf []byte, key, offset, ctx uin
 	return ep.post(now, &txMsg{dst: dst, op: wire.OpWrite, kind: OpWrite, buf: buf, match: key, offset: offset, ctx: ctx})
 }
 
+// Read gets len(buf) bytes of dst's memory region key at offset, in bytes.
+func (ep *Endpoint) Read(now vt.Time, dst int, buf []byte, key, offset, ctx uint64) error {
+	return ep.post(now, &txMsg{dst: dst, op: wire.OpRead, kind: OpRead, buf: buf, match: key, offset: offset, ctx: ctx})
+}
+
+// WriteIdempotent is Write without a PDC (RUDI): what is lost is written again, whatever came in between. The key must be one of
+// RegisterIdempotent.
+func (ep *Endpoint) WriteIdempotent(now vt.Time, dst int, buf []byte, key, offset, ctx uint64) error {
+	return ep.post(now, &txMsg{Msg: pds.Msg{Mode: pds.RUDI}, dst: dst, op: wire.OpWrite, kind: OpWrite, buf: buf, match: key,
+		offset: offset, ctx: ctx})
+}
+
+// ReadIdempotent is Read without a PDC (RUDI).
+func (ep *Endpoint) ReadIdempotent(now vt.Time, dst int, buf []byte, key, offset, ctx uint64) error {
+	return ep.post(now, &txMsg{Msg: pds.Msg{Mode: pds.RUDI}, dst: dst, op: wire.OpRead, kind: OpRead, buf: buf, match: key,
+		offset: offset, ctx: ctx})
+}
+
+// Datagram sends buf as one unreliable packet to the next untagged receive of dst (UUD). It completes when the packet is sent.
+func (ep *Endpoint) Datagram(now vt.Time, dst int, buf []byte, ctx uint64) error {
+	if len(buf) > ep.f.cfg.PayloadMTU {
+		return ErrDatagram
+	}
+	return ep.post(now, &txMsg{Msg: pds.Msg{Mode: pds.UUD}, dst: dst, op: wire.OpDatagramSend, kind: OpDatagram, buf: buf, ctx: ctx})
+}
+
 func (ep *Endpoint) post(now vt.Time, m *txMsg) error {
-	if m.dst < 0 || m.dst >= len(ep.av) || ep.av[m.dst].addr.Is4() != ep.f.fa.Is4() {
+	f := ep.f
+	if m.dst < 0 || m.dst >= len(ep.av) || ep.av[m.dst].addr.Is4() != f.fa.Is4() {
 		return ErrPeer
 	}
 	if len(m.buf) > MaxMessage {
 		return ErrTooLarge
 	}
-	if m.mid = ep.f.mids.get(); m.mid == 0 {
-		return ErrAgain
+	if m.Mode != pds.UUD {
+		if m.mid = f.mids.get(); m.mid == 0 {
+			return ErrAgain
+		}
 	}
 	m.ep, m.peer, m.posted = ep, ep.av[m.dst], now
-	ep.f.submit(now, m)
-	ep.f.kick(now)
+	m.S, m.Peer, m.Job, m.TC, m.Len = m, m.peer.addr, ep.job, ep.tc, int64(len(m.buf))
+	if ep.ordered && m.Mode == pds.RUD {
+		m.Mode = pds.ROD
+	}
+	if m.isRead() {
+		m.Lock = m.Mode <= pds.ROD
+		m.Len = 0
+		f.reads[m.mid] = m
+		f.reading.add(m)
+	}
+	f.m.Submit(now, &m.Msg)
+	f.m.Kick(now)
 	return nil
 }
 

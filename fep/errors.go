@@ -2,8 +2,8 @@ package fep
 
 import (
 	"errors"
-	"fmt"
 
+	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/wire"
 )
 
@@ -15,6 +15,10 @@ var (
 	ErrPeer = errors.New("fep: unknown peer: insert its address first, of the end point's IP version")
 	// ErrTooLarge: the buffer is longer than MaxMessage.
 	ErrTooLarge = errors.New("fep: message too large: send at most 1 GiB at once")
+	// ErrNoData: the target took the read, but its data does not come.
+	ErrNoData = errors.New("fep: read without data: the target accepted it and then fell silent")
+	// ErrDatagram: a datagram is one packet.
+	ErrDatagram = errors.New("fep: datagram too large: it must fit one packet, see Config.PayloadMTU")
 	// ErrTruncated: the message was longer than the receive buffer; the buffer is full, the rest is lost.
 	ErrTruncated = errors.New("fep: message truncated: the receive buffer was too small")
 	// ErrAborted: the sender gave the message up, or fell silent in the middle of it.
@@ -27,16 +31,5 @@ type ResponseError struct{ Code wire.ReturnCode }
 // Error implements error.
 func (e *ResponseError) Error() string { return "fep: the target answered " + e.Code.String() }
 
-// PDCError is the failure of a PDC with operations under way.
-type PDCError struct {
-	PDC  uint16        // local PDCID
-	Code wire.NackCode // what the peer said; 0: it did not answer, retransmissions are used up
-}
-
-// Error implements error.
-func (e *PDCError) Error() string {
-	if e.Code == 0 {
-		return fmt.Sprintf("fep: PDC 0x%04x failed: the peer did not acknowledge in time", e.PDC)
-	}
-	return fmt.Sprintf("fep: PDC 0x%04x failed: the peer sent NACK %v", e.PDC, e.Code)
-}
+// PDCError is the failure of a PDC, or of a message without one, with operations under way.
+type PDCError = pds.Error

@@ -2,12 +2,13 @@ package fep
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 
+	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/engine"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/internal/wheel"
 	"github.com/uetlab/uetlab/wire"
 )
 
@@ -20,45 +21,29 @@ type FEP struct {
 	cfg  Config
 	fa   netip.Addr
 
-	rng   *rand.Rand // Start_PSNs, PDCIDs
-	evRng *rand.Rand // entropy values
-
+	m    *pds.Manager
 	eps  map[epKey]*Endpoint
 	list []*Endpoint
 
-	pdcs    pdcTable
-	bySYN   map[synKey]*pdc
-	groups  map[groupKey]*group
-	waiting []*txMsg // no PDC was free
-	gen     uint64   // of the latest PDC
-	epoch   uint64   // of the latest Reset
-
-	ctl   ctlQueue
-	rtxq  pdcQueue // PDCs with something to send again
-	sendq pdcQueue // PDCs with new data
-	mids  midPool
-	msgs  rxPool
-	sweep vt.Time // when the sweep of silent messages is due, vt.Never if it is not
-
-	in   wire.Inbound // the packet being handled
-	arr  arrival
-	sig  csig             // of the frame being handled
-	head wire.FrameFields // outer headers of the frame being built
-}
-
-type synKey struct {
-	peer netip.Addr
-	id   uint16
+	epoch   uint64 // of the latest Reset
+	mids    midPool
+	reads   map[uint16]*txMsg // by message ID: reads that wait for data
+	reading readList
+	rx      rxList
+	rets    *retMsg // pool
+	sweep   wheel.Timer
+	in      wire.Inbound // the packet being handled
 }
 
 // New makes an end point on the node and attaches it. It panics if the configuration is impossible on the node's port:
 // that is a mistake of the caller, found before anything runs.
 func New(node *engine.Node, cfg Config) *FEP {
-	if err := cfg.resolve(node.Pool.MaxFrame(), node.Ports[0].Config()); err != nil {
+	pc, err := cfg.resolve(node.Pool.MaxFrame(), node.Ports[0].Config())
+	if err != nil {
 		panic(fmt.Errorf("fep: %w", err))
 	}
 	f := &FEP{node: node, cfg: cfg, fa: cfg.fa(), eps: map[epKey]*Endpoint{}}
-	f.head = wire.FrameFields{DstMAC: cfg.NextHop, SrcMAC: cfg.MAC, Src: f.fa}
+	f.m = pds.New(pc, pds.Host{Pool: node.Pool, Port: node.Ports[0], Timer: func(t vt.Time) { node.SetTimer(t, 0) }}, f, f.C.pds())
 	node.Attach(f)
 	return f
 }
@@ -73,15 +58,12 @@ func (f *FEP) Config() Config { return f.cfg }
 // vectors and registered memory stay.
 func (f *FEP) Reset(now vt.Time) {
 	f.epoch++
-	f.rng, f.evRng = f.node.Rand("fep"), f.node.Rand("fep-ev")
-	f.C[GtdInUse] = 0
-	f.pdcs.reset(f.cfg.MaxPDCs, f.rng)
-	f.bySYN, f.groups = map[synKey]*pdc{}, map[groupKey]*group{}
-	f.waiting = nil
-	f.ctl, f.rtxq, f.sendq = ctlQueue{}, pdcQueue{}, pdcQueue{}
+	f.m.Reset(now, f.node.Rand("fep"), f.node.Rand("fep-ev"))
 	f.mids.reset()
-	f.msgs = rxPool{}
-	f.sweep = vt.Never
+	f.reads = map[uint16]*txMsg{}
+	f.reading, f.rx = readList{}, rxList{}
+	f.rets = nil
+	f.sweep = wheel.Timer{Owner: f}
 	for _, ep := range f.list {
 		ep.tagged, ep.untagged = nil, nil
 	}
@@ -90,7 +72,7 @@ func (f *FEP) Reset(now vt.Time) {
 // Arrive implements engine.Core.
 func (f *FEP) Arrive(now vt.Time, port int, fr *link.Frame) {
 	var err error
-	f.untag(fr)
+	f.m.Untag(fr)
 	in := &f.in // in the FEP, since a local would be allocated for every packet
 	if *in, err = wire.ParseUET(fr.B, 0); err != nil && f.mended(fr.B) {
 		*in, err = wire.ParseUET(fr.B, 0)
@@ -104,9 +86,9 @@ func (f *FEP) Arrive(now vt.Time, port int, fr *link.Frame) {
 		f.node.Ports[port].Drop(link.DropPacket, fr)
 		return
 	}
-	f.packet(now, in, fr.Ref(), src)
+	f.m.Packet(now, in, fr.Ref(), src)
 	fr.Release()
-	f.kick(now)
+	f.m.Kick(now)
 }
 
 // ours reports whether the Ethernet destination is this station, or a group.
@@ -124,47 +106,6 @@ func addrs(in *wire.Inbound) (src, dst netip.Addr) {
 		return wire.IPv6(in.IP).Src(), wire.IPv6(in.IP).Dst()
 	}
 	return wire.IPv4(in.IP).Src(), wire.IPv4(in.IP).Dst()
-}
-
-// packet handles a UET packet to us; in points into a frame that the caller releases. ref is its payload if that has come by
-// reference: nothing can have damaged it.
-func (f *FEP) packet(now vt.Time, in *wire.Inbound, ref []byte, src netip.Addr) {
-	switch {
-	case f.trimmedDSCP(in.DSCP):
-		f.onTrimmed(now, in, src)
-		return
-	case in.Cut:
-		f.C[Malformed]++
-		return
-	}
-	size := wire.UDPLen + len(in.UET) + 40
-	uet := in.UET
-	if !f.cfg.NoCRC {
-		if ref == nil && !wire.CheckUETCRC(in.IP) {
-			f.C[CRCBad]++
-			return
-		}
-		uet = uet[:max(0, len(uet)-wire.CRCLen)]
-	}
-	pro, err := wire.ParsePrologue(uet)
-	if err != nil {
-		f.C[Malformed]++
-		return
-	}
-	switch t := pro.Type(); {
-	case t.IsRequest():
-		f.arr = arrival{in: in, uet: uet, ref: ref, src: src, size: size}
-		f.onRequest(now, &f.arr)
-	case t.IsAck():
-		f.onAckPacket(now, uet, src)
-	case t.IsNack():
-		f.onNackPacket(now, uet, src)
-	case t == wire.TypeCtrl:
-		f.arr = arrival{in: in, uet: uet, src: src}
-		f.onCtrl(now, &f.arr)
-	default:
-		f.C[Unsupported]++
-	}
 }
 
 // arriveOther answers ICMP echo requests to our addresses and drops the rest.
@@ -203,67 +144,50 @@ func (f *FEP) icmpTarget(t wire.EtherType, ip []byte) bool {
 // Dequeued implements engine.Core.
 func (f *FEP) Dequeued(vt.Time, int, *link.Frame, bool) {}
 
-// NextFrame implements engine.Core: control packets first, then retransmissions, then new data.
+// NextFrame implements engine.Core.
 func (f *FEP) NextFrame(now vt.Time, port int) *link.Frame {
 	if port != 0 {
 		return nil
 	}
-	for f.ctl.n > 0 {
-		c := f.ctl.pop()
-		if fr := f.buildCtl(now, &c); fr != nil {
-			return fr
-		}
-	}
-	if f.node.Ports[0].Paused(now)>>f.cfg.Class&1 != 0 {
-		return nil
-	}
-	for p := f.rtxq.pop(); p != nil; p = f.rtxq.pop() {
-		p.s.inRtx = false
-		if fr := p.nextRetx(now); fr != nil {
-			p.queueRetx()
-			return fr
-		}
-	}
-	for p := f.sendq.pop(); p != nil; p = f.sendq.pop() {
-		p.s.inSend = false
-		if fr := p.nextNew(now); fr != nil {
-			p.queueSend()
-			return fr
-		}
-	}
-	return nil
+	return f.m.NextFrame(now)
 }
 
-// kick lets the port take what has become ready.
-func (f *FEP) kick(now vt.Time) {
-	if f.ctl.n > 0 || f.rtxq.n > 0 || f.sendq.n > 0 {
-		f.node.Ports[0].Kick(now)
+// Timer implements engine.Core.
+func (f *FEP) Timer(now vt.Time, _ uint64) { f.m.Timer(now) }
+
+// PDCInfo describes a PDC in listings, State where it is in its life.
+type (
+	PDCInfo = pds.Info
+	State   = pds.State
+)
+
+// PDCs appends a description of every PDC to buf, in the order of their slots.
+func (f *FEP) PDCs(buf []PDCInfo) []PDCInfo { return f.m.PDCs(f.node.Now(), buf) }
+
+// EndedPDCs appends to buf the latest PDCs that have ended, as they were then, the oldest first.
+func (f *FEP) EndedPDCs(buf []PDCInfo) []PDCInfo { return f.m.Ended(buf) }
+
+// PDS is the packet delivery below.
+func (f *FEP) PDS() *pds.Manager { return f.m }
+
+// mended gives a trimmed IP packet its real length where a switch has left the old one, as some do (uet-link-switch.md 5.3),
+// and says whether it did.
+func (f *FEP) mended(frame []byte) bool {
+	t, ip, err := wire.Network(frame)
+	if err != nil || len(ip) < wire.IPv4Len {
+		return false
 	}
-}
-
-// begin starts a frame to peer with the outer headers laid down.
-func (f *FEP) begin(peer netip.Addr, ev uint16, dscp, ecn uint8) *link.Frame {
-	fr := f.node.Pool.Get()
-	f.head.Dst, f.head.EV, f.head.DSCP, f.head.ECN = peer, ev, dscp, ecn
-	fr.B = wire.AppendUDPFrame(fr.B, &f.head)
-	return fr
-}
-
-// finish sets lengths and CRC.
-func (f *FEP) finish(fr *link.Frame) *link.Frame {
-	if f.cfg.NoCRC {
-		wire.FinishUDP(fr.B)
-	} else {
-		fr.B = wire.AppendUETCRC(fr.B)
-	}
-	return fr
-}
-
-// randomEV draws an entropy value; 0 is left out, since a UDP source port 0 means "none".
-func (f *FEP) randomEV() uint16 {
-	for {
-		if ev := uint16(f.evRng.Uint32()); ev != 0 {
-			return ev
+	switch {
+	case t == wire.EtherIPv4 && ip[0]>>4 == 4 && f.m.TrimmedDSCP(ip[1]>>2):
+		if p := wire.IPv4(ip); p.TotalLen() > len(ip) {
+			p.SetTotalLen(len(ip))
+			return true
+		}
+	case t == wire.EtherIPv6 && len(ip) >= wire.IPv6Len && ip[0]>>4 == 6 && f.m.TrimmedDSCP(ip[0]<<2&0x3C|ip[1]>>6):
+		if p := wire.IPv6(ip); p.TotalLen() > len(ip) {
+			p.SetTotalLen(len(ip))
+			return true
 		}
 	}
+	return false
 }

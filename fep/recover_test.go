@@ -3,7 +3,7 @@ package fep
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -28,7 +28,7 @@ func acks(from int, u []byte) bool     { return wire.Prologue(u).Type().IsAck() 
 
 // TestLostRequest and TestLostAck are sequences I (by RTO) and J of uet-pds-ses.md 5.6.
 func TestLostRequest(t *testing.T) {
-	l := newLab(t, Config{})
+	l := newLab(t, Config{NoInfer: true})
 	l.exchange(10)
 	got := l.trace()
 	l.script = nth(0, fate{drop: true}, requests)
@@ -64,7 +64,7 @@ func TestLostClose(t *testing.T) {
 		l := newLab(t, Config{})
 		l.exchange(10)
 		var got []string
-		start := l.source().s.start
+		start := l.source().Start
 		l.tap = func(_ vt.Time, from int, b []byte) { got = append(got, line(from, b, start)) }
 		l.script = nth(0, fate{drop: true}, func(f int, _ []byte) bool { return f == from })
 		l.run(vt.Time(10 * time.Second))
@@ -131,7 +131,7 @@ func TestBackoff(t *testing.T) {
 
 // TestFirstLost opens the PDC with a packet that is not the first.
 func TestFirstLost(t *testing.T) {
-	l := newLab(t, Config{})
+	l := newLab(t, Config{NoInfer: true})
 	l.script = nth(0, fate{drop: true}, requests)
 	l.exchange(5 * 4096)
 	if l.count(PDCOpened) != 2 || l.count(Retx) != 1 || l.count(RTO) != 1 {
@@ -140,23 +140,22 @@ func TestFirstLost(t *testing.T) {
 }
 
 // fixed makes Start_PSNs close to the wrap.
-type fixed uint32
+type fixed wire.PSN
 
-func (f fixed) Uint64() uint64 { return uint64(f) << 32 }
+func (f fixed) Start(netip.Addr, uint32) (wire.PSN, bool)                { return wire.PSN(f), true }
+func (f fixed) Accept(netip.Addr, uint32, wire.PSN) (wire.PSN, bool)     { return 0, true }
+func (f fixed) Closed(_ netip.Addr, _ uint32, _, last wire.PSN) wire.PSN { return last + 1 }
+func (f fixed) Expected(netip.Addr, uint32, wire.PSN)                    {}
 
 func TestPSNWrap(t *testing.T) {
-	l := newLab(t, Config{})
-	l.feps[0].rng = rand.New(fixed(0xFFFFFFF0))
-	for i := range l.feps[0].pdcs.last {
-		l.feps[0].pdcs.last[i] = 1 << 31 // else the start lies too close to it
-	}
+	l := newLab(t, Config{Secure: fixed(0xFFFFFFF0)})
 	l.script = func(_ int, b []byte) fate {
 		r, err := wire.ParseRequest(firstUET(b))
 		return fate{drop: err == nil && !r.RETX() && (r.PSN() == 0xFFFFFFFF || r.PSN() == 0 || r.PSN() == 3)}
 	}
 	l.exchange(64 * 4096)
-	if p := l.source(); p.s.next != 48 || p.s.cack != 47 || l.count(Retx) != 3 {
-		t.Errorf("next %d, cack %d, retransmissions %d", p.s.next, p.s.cack, l.count(Retx))
+	if p := l.source(); p.Tx.Next != 48 || p.Tx.CACK != 47 || l.count(Retx) != 3 {
+		t.Errorf("next %d, cack %d, retransmissions %d", p.Tx.Next, p.Tx.CACK, l.count(Retx))
 	}
 }
 
@@ -172,8 +171,8 @@ func TestWindows(t *testing.T) {
 		{Config{Window: 10 * 4204}, 10},
 	} {
 		l := newLab(t, c.cfg)
-		if c.want == 10 && l.feps[0].cfg.nominal(4096) != 4204 {
-			t.Fatalf("nominal size %d", l.feps[0].cfg.nominal(4096))
+		if c.want == 10 && headers(false)-wire.EthLen-wire.IPv4Len+4096+40 != 4204 {
+			t.Fatalf("nominal size %d", headers(false)-wire.EthLen-wire.IPv4Len+4096+40)
 		}
 		sent := 0
 		l.tap = func(_ vt.Time, from int, b []byte) {
@@ -192,6 +191,20 @@ func TestWindows(t *testing.T) {
 			t.Errorf("%+v: %d packets, want %d", c.cfg, sent, c.want)
 		}
 	}
+}
+
+// nackKind is what a RUD source does on a code: R again at once, D again later, or only wait anew, X close, 0 nothing.
+func nackKind(c wire.NackCode) byte {
+	switch {
+	case c >= wire.NackTrimmed && c <= wire.NackTrimmedAck, c == wire.NackPktNotRcvd, c == wire.NackAckWithData, c == wire.NackRcvrInferLoss,
+		c == wire.NackNewStartPSN:
+		return 'R'
+	case c >= wire.NackNoPDCAvail && c <= wire.NackPSNOORWindow, c == wire.NackExpNormal, c == wire.NackRcvdSESProcg:
+		return 'D'
+	case c >= wire.NackRODOOO && c <= wire.NackUnexpEvent, c >= wire.NackExpErr:
+		return 'X'
+	}
+	return 0
 }
 
 // TestNackCodes plays a target that refuses the first packet with every code in turn.
@@ -229,12 +242,12 @@ func TestNackCodes(t *testing.T) {
 		failed := len(l.got[0]) == 1
 		want, name := time.Millisecond, wire.NackCode(code) // ignored: RTO
 		wantFail := false
-		switch nackActions[code] {
-		case nackNow:
+		switch nackKind(name) {
+		case 'R':
 			want = 1000
-		case nackLater, nackRestart:
+		case 'D':
 			want = time.Millisecond + 1000
-		case nackClose:
+		case 'X':
 			want, wantFail = 0, name != wire.NackClosing
 			if name == wire.NackClosing {
 				want = 1000 // another PDC, at once
@@ -265,12 +278,12 @@ func TestRefusedMessage(t *testing.T) {
 	if n := len(*got); n > 200 {
 		t.Errorf("%d packets: the message was not cut short", n)
 	}
-	if p := l.target(); len(p.d.msgs) != 0 || p.s.inflight != 0 || l.feps[1].C[GtdInUse] != 0 {
-		t.Errorf("left at the target: %d messages, %d responses", len(p.d.msgs), l.feps[1].C[GtdInUse])
+	if p := l.target(); l.feps[1].rx.n != 0 || p.InFlight != 0 || l.feps[1].C[GtdInUse] != 0 {
+		t.Errorf("left at the target: %d messages, %d responses", l.feps[1].rx.n, l.feps[1].C[GtdInUse])
 	}
 	l.exchange(3 * 4096)
-	if p := l.source(); p.s.clear != p.s.next-1 || p.s.cack != p.s.clear || p.s.inflight != 0 || l.count(PDCOpened) != 2 {
-		t.Errorf("clear %d cack %d next %d, in flight %d", p.s.clear, p.s.cack, p.s.next, p.s.inflight)
+	if p := l.source(); p.Tx.Clear != p.Tx.Next-1 || p.Tx.CACK != p.Tx.Clear || p.InFlight != 0 || l.count(PDCOpened) != 2 {
+		t.Errorf("clear %d cack %d next %d, in flight %d", p.Tx.Clear, p.Tx.CACK, p.Tx.Next, p.InFlight)
 	}
 	l.leaks()
 }
@@ -329,7 +342,7 @@ func TestPinnedNames(t *testing.T) {
 // TestOneLost: one packet of a long message is lost. What arrived above it leaves the window, and is neither sent again
 // nor asked for, though the repair takes a while.
 func TestOneLost(t *testing.T) {
-	l := newLab(t, Config{})
+	l := newLab(t, Config{NoInfer: true})
 	lose := nth(0, fate{drop: true}, requests)
 	l.script = func(from int, b []byte) fate {
 		if r, err := wire.ParseRequest(firstUET(b)); err == nil && r.RETX() {
@@ -338,7 +351,7 @@ func TestOneLost(t *testing.T) {
 		return lose(from, b)
 	}
 	inflight, sent := int64(-1), uint64(0)
-	l.call(0, 900_000, func(vt.Time) { inflight, sent = l.source().s.inflight, l.feps[0].C[DataTx] })
+	l.call(0, 900_000, func(vt.Time) { inflight, sent = l.source().InFlight, l.feps[0].C[DataTx] })
 	l.exchange(400 * 4096)
 	if inflight != 4204 || sent != 400 {
 		t.Errorf("before the RTO: %d bytes in flight, %d packets sent; want the lost one, and all 400", inflight, sent)

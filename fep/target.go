@@ -1,7 +1,9 @@
 package fep
 
 import (
+	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/internal/wheel"
 	"github.com/uetlab/uetlab/wire"
 )
 
@@ -16,10 +18,13 @@ type response struct {
 	mod uint32 // modified_length
 }
 
-func (r *response) append(b []byte) []byte {
-	return wire.AppendSESResponse(b, &wire.ResponseFields{
-		RespFields: wire.RespFields{Opcode: r.op, ReturnCode: r.rc, JobID: r.job},
-		MessageID:  r.mid, RIGeneration: r.gen, ModifiedLength: r.mod})
+// fill hands the answer to packet delivery. A default response is made there.
+func (r *response) fill(to *pds.Response) {
+	to.Job, to.Gtd = r.job, r.gtd
+	if r.op != wire.RespDefault {
+		to.Set(&wire.ResponseFields{RespFields: wire.RespFields{Opcode: r.op, ReturnCode: r.rc, JobID: r.job},
+			MessageID: r.mid, RIGeneration: r.gen, ModifiedLength: r.mod})
+	}
 }
 
 // rxMsg is a message at its target, from its first packet to its last (uet-pds-ses.md 13.3).
@@ -37,25 +42,56 @@ type rxMsg struct {
 	mem       []byte  // where the payload goes
 	rc        wire.ReturnCode
 	last      vt.Time
-	next      *rxMsg // in the pool
+	set       *rxSet
+	next      *rxMsg // in the list of all, or in the pool
+	prev      *rxMsg
 }
 
-// rxPool keeps message contexts for reuse.
-type rxPool struct{ free *rxMsg }
+// rxSet are the messages that have begun on one PDC.
+type rxSet struct{ msgs []*rxMsg }
 
-func (r *rxPool) get() *rxMsg {
-	m := r.free
+// rxList is all messages that have begun, in the order in which they did, and a pool of contexts.
+type rxList struct {
+	head, tail *rxMsg
+	n          int
+	free       *rxMsg
+}
+
+// add takes a context and puts it last.
+func (l *rxList) add() *rxMsg {
+	m := l.free
 	if m == nil {
-		return &rxMsg{}
+		m = &rxMsg{}
+	} else {
+		l.free = m.next
+		*m = rxMsg{}
 	}
-	r.free = m.next
-	*m = rxMsg{}
+	m.prev = l.tail
+	if l.tail == nil {
+		l.head = m
+	} else {
+		l.tail.next = m
+	}
+	l.tail = m
+	l.n++
 	return m
 }
 
-func (r *rxPool) put(m *rxMsg) {
-	*m = rxMsg{next: r.free}
-	r.free = m
+// remove takes a context out and back into the pool.
+func (l *rxList) remove(m *rxMsg) {
+	if m.prev == nil {
+		l.head = m.next
+	} else {
+		m.prev.next = m.next
+	}
+	if m.next == nil {
+		l.tail = m.prev
+	} else {
+		m.next.prev = m.prev
+	}
+	l.n--
+	*m = rxMsg{next: l.free}
+	l.free = m
 }
 
 // request is a SES request header, taken apart.
@@ -68,7 +104,7 @@ type request struct {
 }
 
 // parseSES returns the request and its payload, which is ref where it has come by reference; false if it is cut off.
-func parseSES(next wire.NextHdr, b, ref []byte) (q request, payload []byte, ok bool) {
+func parseSES(next wire.NextHdr, b, ref []byte, mtu int) (q request, payload []byte, ok bool) {
 	if len(b) < next.HeaderLen() || next.HeaderLen() < 12 {
 		return q, nil, false
 	}
@@ -82,51 +118,131 @@ func parseSES(next wire.NextHdr, b, ref []byte) (q request, payload []byte, ok b
 	}
 	q.std, _ = wire.ParseSESStd(b)
 	q.off = q.std.MessageOffset()
-	if q.head.SOM() {
-		q.n = min(q.std.RequestLength(), uint32(len(q.payload)))
-	} else {
+	switch {
+	case !q.head.SOM():
 		q.n = uint32(q.std.PayloadLength())
+	case q.head.Opcode() == wire.OpRead:
+		q.n = min(q.std.RequestLength(), uint32(mtu))
+	default:
+		q.n = min(q.std.RequestLength(), uint32(len(q.payload)))
+	}
+	if q.head.Opcode() == wire.OpRead {
+		q.payload = nil
+		return q, nil, true
 	}
 	q.payload = q.payload[:min(int(q.n), len(q.payload))]
 	return q, q.payload, true
 }
 
+// Request implements pds.Upper.
+func (f *FEP) Request(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCode {
+	if q.Return {
+		return f.returned(now, q, r)
+	}
+	req, payload, ok := parseSES(q.Next, q.B, q.Ref, f.cfg.PayloadMTU)
+	if !ok {
+		return wire.NackPDCHdrMismatch
+	}
+	r.Bytes = len(payload)
+	switch q.Mode {
+	case pds.UUD:
+		return f.datagram(now, q, req)
+	case pds.RUDI:
+		f.idempotent(req, r)
+		return 0
+	}
+	if f.cfg.MaxMessages > 0 && f.rx.n >= f.cfg.MaxMessages && req.std != nil && f.message(q.PDC, req.std.MessageID()) == nil {
+		return wire.NackNoSESMsgAvail
+	}
+	resp := f.deliver(now, q.PDC, req, r)
+	if r.Job, r.Gtd = resp.job, resp.gtd; r.Next == wire.NextNone {
+		resp.fill(r)
+	}
+	if f.cfg.AnswerDelay > 0 {
+		f.answerLater(now, q, r)
+	}
+	return 0
+}
+
+// answerLater holds the answer back.
+func (f *FEP) answerLater(now vt.Time, q *pds.Request, r *pds.Response) {
+	h, late, epoch := q.Handle(), *r, f.epoch
+	*r = pds.Response{Later: true, Job: r.Job, Bytes: r.Bytes}
+	f.node.Call(now.Add(f.cfg.AnswerDelay), func(now vt.Time) {
+		if f.epoch == epoch {
+			f.m.Answer(now, h, &late)
+		}
+	})
+}
+
+// Pause implements pds.Upper: messages wait in packet delivery's own queue, so there is nothing to stop.
+func (f *FEP) Pause(vt.Time, bool, bool) {}
+
+// Closed implements pds.Upper: it gives up all unfinished messages of the PDC.
+func (f *FEP) Closed(now vt.Time, p *pds.PDC, _ *pds.Error) {
+	set, _ := p.User.(*rxSet)
+	if set == nil {
+		return
+	}
+	for _, m := range set.msgs {
+		if m.recv != nil {
+			m.received(now, ErrAborted)
+		}
+		f.rx.remove(m)
+	}
+	p.User = nil
+}
+
 // deliver gives a new packet to SES and returns its answer (uet-pds-ses.md 17.1).
-func (f *FEP) deliver(now vt.Time, p *pdc, next wire.NextHdr, q request, payload []byte) response {
-	p.job = q.head.JobID()
-	resp := response{op: wire.RespDefault, rc: wire.RCOK, job: p.job, gen: q.head.RIGeneration()}
+func (f *FEP) deliver(now vt.Time, p *pds.PDC, q request, r *pds.Response) response {
+	resp := response{op: wire.RespDefault, rc: wire.RCOK, job: q.head.JobID(), gen: q.head.RIGeneration()}
 	if q.std == nil {
 		return resp.refuse(f, wire.RCUnsupportedOp, true)
 	}
 	resp.mid = q.std.MessageID()
-	m := p.message(resp.mid)
+	m := f.message(p, resp.mid)
 	if m == nil {
 		if q.head.Opcode() == wire.OpMsgError || q.head.Opcode() == wire.OpNoOp {
 			resp.op = wire.RespResponse
 			return resp
 		}
-		m = f.msgs.get()
-		m.mid, m.op, m.length = resp.mid, q.head.Opcode(), q.std.RequestLength()
-		m.offset, m.match, m.initiator = q.std.BufferOffset(), q.std.MatchBits(), q.std.Initiator()
-		p.d.msgs = append(p.d.msgs, m)
+		m = f.newMessage(p, q)
 		if rc := f.begins(m, q); rc != wire.RCOK {
 			m.rc = rc
 			resp = resp.refuse(f, rc, true)
 		}
 	} else if q.head.Opcode() == wire.OpMsgError {
-		return p.messageError(now, m, q, resp)
+		return f.messageError(now, m, q, resp)
 	}
 	m.last = now
 	f.armSweep(now)
 	if m.rc == wire.RCNull {
 		if rc := m.check(q, f.cfg.PayloadMTU); rc != wire.RCOK {
-			p.spoil(now, m, rc, &ResponseError{rc})
+			m.spoil(now, rc, &ResponseError{rc})
 			resp = resp.refuse(f, rc, true)
 		}
 	} else if resp.op == wire.RespDefault {
 		resp = resp.refuse(f, m.rc, false) // the first one is the verdict, and is kept
 	}
-	return p.place(now, m, q, resp)
+	if m.op == wire.OpRead && m.rc == wire.RCNull {
+		resp = f.read(now, p, m, q, resp, r)
+	}
+	return f.place(now, m, q, resp)
+}
+
+// newMessage makes the context of a message whose first packet has come.
+func (f *FEP) newMessage(p *pds.PDC, q request) *rxMsg {
+	m := f.rx.add()
+	m.mid, m.op, m.length = q.std.MessageID(), q.head.Opcode(), q.std.RequestLength()
+	m.offset, m.match, m.initiator = q.std.BufferOffset(), q.std.MatchBits(), q.std.Initiator()
+	set, _ := p.User.(*rxSet)
+	if set == nil {
+		set = &rxSet{}
+		p.User = set
+	}
+	m.set = set
+	set.msgs = append(set.msgs, m)
+	return m
 }
 
 // refuse turns the answer into an error.
@@ -136,21 +252,26 @@ func (r response) refuse(f *FEP, rc wire.ReturnCode, gtd bool) response {
 	return r
 }
 
-// message finds the context of a message of this PDC.
-func (p *pdc) message(mid uint16) *rxMsg {
-	for i := len(p.d.msgs) - 1; i >= 0; i-- {
-		if p.d.msgs[i].mid == mid {
-			return p.d.msgs[i]
+// message finds the context of a message of a PDC.
+func (f *FEP) message(p *pds.PDC, mid uint16) *rxMsg {
+	set, _ := p.User.(*rxSet)
+	if set == nil {
+		return nil
+	}
+	for i := len(set.msgs) - 1; i >= 0; i-- {
+		if set.msgs[i].mid == mid {
+			return set.msgs[i]
 		}
 	}
 	return nil
 }
 
-func (p *pdc) forget(m *rxMsg) {
-	for i, x := range p.d.msgs {
+func (f *FEP) forget(m *rxMsg) {
+	set := m.set
+	for i, x := range set.msgs {
 		if x == m {
-			p.d.msgs = append(p.d.msgs[:i], p.d.msgs[i+1:]...)
-			p.f.msgs.put(m)
+			set.msgs = append(set.msgs[:i], set.msgs[i+1:]...)
+			f.rx.remove(m)
 			return
 		}
 	}
@@ -162,7 +283,7 @@ func (f *FEP) begins(m *rxMsg, q request) wire.ReturnCode {
 	if h.Ver() != 0 {
 		return wire.RCUncor
 	}
-	if m.op != wire.OpSend && m.op != wire.OpTaggedSend && m.op != wire.OpWrite {
+	if m.op != wire.OpSend && m.op != wire.OpTaggedSend && m.op != wire.OpWrite && m.op != wire.OpRead {
 		return wire.RCUnsupportedOp
 	}
 	ep, rc := f.lookup(h)
@@ -177,8 +298,10 @@ func (f *FEP) begins(m *rxMsg, q request) wire.ReturnCode {
 		return wire.RCUnsupportedOp
 	case h.IE():
 		return wire.RCInitiatorError
-	case m.op == wire.OpWrite:
-		return m.bindRegion()
+	case m.op == wire.OpWrite || m.op == wire.OpRead:
+		var rc wire.ReturnCode
+		m.mem, rc = ep.region(m.match, m.offset, m.length)
+		return rc
 	case m.op == wire.OpTaggedSend:
 		m.recv = ep.matchTagged(m.initiator, m.match)
 	default:
@@ -210,17 +333,17 @@ func (f *FEP) lookup(h wire.SESHead) (*Endpoint, wire.ReturnCode) {
 	return nil, wire.RCBadJobID
 }
 
-// bindRegion checks a WRITE as a whole, so that a bad one changes no byte.
-func (m *rxMsg) bindRegion() wire.ReturnCode {
-	if m.match == 0 || m.match > uint64(len(m.ep.regions)) {
-		return wire.RCBadMKey
+// region checks a WRITE or READ as a whole, so that a bad one changes no byte.
+func (ep *Endpoint) region(key, offset uint64, length uint32) ([]byte, wire.ReturnCode) {
+	i := key & keyIndex
+	if i == 0 || i > uint64(len(ep.regions)) || ep.regions[i-1].key != key {
+		return nil, wire.RCBadMKey
 	}
-	region := m.ep.regions[m.match-1]
-	if m.offset > uint64(len(region)) || uint64(m.length) > uint64(len(region))-m.offset {
-		return wire.RCBadAddr
+	mem := ep.regions[i-1].mem
+	if offset > uint64(len(mem)) || uint64(length) > uint64(len(mem))-offset {
+		return nil, wire.RCBadAddr
 	}
-	m.mem = region[m.offset : m.offset+uint64(m.length)]
-	return wire.RCOK
+	return mem[offset : offset+uint64(length)], wire.RCOK
 }
 
 // check tests that a packet fits its message.
@@ -232,7 +355,7 @@ func (m *rxMsg) check(q request, mtu int) wire.ReturnCode {
 	case q.head.Opcode() != m.op || q.std.RequestLength() != m.length || q.std.BufferOffset() != m.offset ||
 		q.std.MatchBits() != m.match:
 		return wire.RCOpViolation
-	case int(q.n) != len(q.payload) || end > uint64(m.length) || q.head.EOM() != (end == uint64(m.length)) ||
+	case m.op != wire.OpRead && int(q.n) != len(q.payload) || end > uint64(m.length) || q.head.EOM() != (end == uint64(m.length)) ||
 		q.head.SOM() != (q.off == 0) || !q.head.EOM() && int(q.n) != mtu:
 		return wire.RCOpViolation
 	case m.recv != nil && int(m.length) > len(m.mem) && m.ep.f.cfg.RejectTooLong:
@@ -242,7 +365,7 @@ func (m *rxMsg) check(q request, mtu int) wire.ReturnCode {
 }
 
 // place copies the payload and completes the message if it was the last of it.
-func (p *pdc) place(now vt.Time, m *rxMsg, q request, resp response) response {
+func (f *FEP) place(now vt.Time, m *rxMsg, q request, resp response) response {
 	m.som = m.som || q.head.SOM()
 	if m.rc == wire.RCNull && int(q.off) < len(m.mem) {
 		copy(m.mem[q.off:], q.payload)
@@ -253,8 +376,10 @@ func (p *pdc) place(now vt.Time, m *rxMsg, q request, resp response) response {
 	}
 	if m.rc == wire.RCNull {
 		resp.op = wire.RespResponse
-		resp.mod = min(m.length, uint32(len(m.mem)))
-		p.f.C[MsgsRx]++
+		if m.op != wire.OpRead {
+			resp.mod = min(m.length, uint32(len(m.mem)))
+		}
+		f.C[MsgsRx]++
 		if m.recv != nil {
 			var err error
 			if int(m.length) > len(m.mem) {
@@ -263,7 +388,7 @@ func (p *pdc) place(now vt.Time, m *rxMsg, q request, resp response) response {
 			m.received(now, err)
 		}
 	}
-	p.forget(m)
+	f.forget(m)
 	return resp
 }
 
@@ -283,7 +408,7 @@ func (m *rxMsg) received(now vt.Time, err error) {
 }
 
 // spoil makes a message fail: the error sticks to all its later packets, and the receive completes with err.
-func (p *pdc) spoil(now vt.Time, m *rxMsg, rc wire.ReturnCode, err error) {
+func (m *rxMsg) spoil(now vt.Time, rc wire.ReturnCode, err error) {
 	m.rc = rc
 	if m.recv != nil {
 		m.received(now, err)
@@ -291,60 +416,50 @@ func (p *pdc) spoil(now vt.Time, m *rxMsg, rc wire.ReturnCode, err error) {
 }
 
 // messageError handles MSG_ERROR: the sender stops here; the context goes when all that was sent has arrived.
-func (p *pdc) messageError(now vt.Time, m *rxMsg, q request, resp response) response {
+func (f *FEP) messageError(now vt.Time, m *rxMsg, q request, resp response) response {
 	if m.rc == wire.RCNull {
-		p.spoil(now, m, wire.RCInitiatorError, ErrAborted)
+		m.spoil(now, wire.RCInitiatorError, ErrAborted)
 	}
 	resp.op = wire.RespResponse
 	m.length, m.som = min(m.length, q.off), true
 	if m.got >= m.length {
-		p.forget(m)
+		f.forget(m)
 	}
 	return resp
 }
 
-// abortMessages gives up all unfinished messages of the PDC.
-func (p *pdc) abortMessages(now vt.Time) {
-	for _, m := range p.d.msgs {
-		if m.recv != nil {
-			m.received(now, ErrAborted)
-		}
-		p.f.msgs.put(m)
-	}
-	p.d.msgs = nil
-}
-
 func (f *FEP) armSweep(now vt.Time) {
-	if f.sweep != vt.Never {
-		return
+	if f.sweep.At() == vt.Never {
+		f.m.Arm(&f.sweep, now.Add(f.cfg.MessageIdle))
 	}
-	f.sweep = now.Add(f.cfg.MessageIdle)
-	f.node.SetTimer(f.sweep, uint64(timerSweep)<<16)
 }
 
-// sweepMessages gives up messages that have been silent for MessageIdle.
-func (f *FEP) sweepMessages(now vt.Time) {
+// Fire implements wheel.Owner: it gives up messages that have been silent for MessageIdle, and reads whose requests were
+// acknowledged while no data comes.
+func (f *FEP) Fire(now vt.Time, _ *wheel.Timer) {
 	next := vt.Never
-	for _, p := range f.pdcs.slots {
-		if p == nil {
-			continue
+	for m := f.reading.head; m != nil; {
+		after := m.nextRead
+		if due := m.last.Add(f.cfg.MessageIdle); m.done && due <= now {
+			m.complete(now, ErrNoData)
+		} else if m.done {
+			next = min(next, due)
 		}
-		kept := p.d.msgs[:0]
-		for _, m := range p.d.msgs {
-			if due := m.last.Add(f.cfg.MessageIdle); due > now {
-				next = min(next, due)
-				kept = append(kept, m)
-				continue
-			}
+		m = after
+	}
+	for m := f.rx.head; m != nil; {
+		after := m.next
+		if due := m.last.Add(f.cfg.MessageIdle); due > now {
+			next = min(next, due)
+		} else {
 			if m.recv != nil {
 				m.received(now, ErrAborted)
 			}
-			f.msgs.put(m)
+			f.forget(m)
 		}
-		p.d.msgs = kept
+		m = after
 	}
-	f.sweep = next
 	if next != vt.Never {
-		f.node.SetTimer(next, uint64(timerSweep)<<16)
+		f.m.Arm(&f.sweep, next)
 	}
 }

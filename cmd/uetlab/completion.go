@@ -127,6 +127,8 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 		return append(linksOf(ctx, words), capture.AllLinks)
 	case "cm-start-unit":
 		return []string{matrix.Microseconds, matrix.Picoseconds}
+	case "state":
+		return pdcStates()
 	case "emit":
 		return []string{emitHTSim}
 	case "algo":
@@ -161,6 +163,8 @@ func argValues(ctx context.Context, l *line) []string {
 		return labsHere()
 	case name == "exec" || name == "sh" || name == "restart" || name == "logs" || name == "stats":
 		return nodesOf(ctx, l.flags)
+	case name == "pdc":
+		return endPointsOf(ctx, l.flags)
 	case name == "inspect":
 		return append(nodesOf(ctx, l.flags), linksOf(ctx, l.flags)...)
 	case name == "wireshark":
@@ -247,6 +251,18 @@ func nodesOf(ctx context.Context, flags []string) []string {
 	if plan := planMeant(ctx, flags); plan != nil {
 		for _, n := range plan.Nodes {
 			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+func endPointsOf(ctx context.Context, flags []string) []string {
+	var out []string
+	if plan := planMeant(ctx, flags); plan != nil {
+		for _, n := range plan.Nodes {
+			if n.Kind == topology.KindFEP {
+				out = append(out, n.Name)
+			}
 		}
 	}
 	return out

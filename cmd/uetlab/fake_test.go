@@ -21,6 +21,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -79,7 +80,8 @@ type fake struct {
 	err     *api.Error // answer to everything but GET /v1/lab
 	results []workload.Result
 	gone    chan struct{}
-	got     []string // method, path, query and body of every request but GET /v1/lab and /v1/plan
+	onGot   func(n int) // called when there is so much in got
+	got     []string    // method, path, query and body of every request but GET /v1/lab and /v1/plan
 }
 
 func (f *fake) serve(d *labdir.Dir) {
@@ -103,6 +105,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.got = append(f.got, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+body.String()))
+	if f.onGot != nil {
+		f.onGot(len(f.got))
+	}
 	if f.err != nil {
 		api.WriteError(w, f.err)
 		return
@@ -130,6 +135,8 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, enc *json.Encoder)
 		_ = enc.Encode(api.Clock{State: api.ClockPaused, NowNs: 1_234_567, LimitNs: 1_234_567, Cap: 1000, MinHorizonNs: 1_234_567, MaxHorizonNs: 1_234_567, Dilation: 3012.25})
 	case path == "/v1/stats":
 		_ = enc.Encode(fakeStats(r.URL.Query().Get("node")))
+	case path == "/v1/pdcs":
+		_ = enc.Encode(fakePDCs(r.URL.Query().Get("node"), r.URL.Query().Get("ended") != ""))
 	case path == "/v1/events":
 		_ = enc.Encode(api.Event{Seq: 1, Wall: time.Unix(1_800_000_000, 0), VirtualNs: 500, Kind: "lab-ready", Text: "lab is ready"})
 		_ = enc.Encode(api.Event{Seq: 2, Wall: time.Unix(1_800_000_001, 5e6), VirtualNs: 30_000, Kind: "link-down", Link: "host0-host1", Text: "fails"})
@@ -188,10 +195,25 @@ func fakeQueues() []api.QueueStats {
 func fakeStats(node string) []api.NodeStats {
 	all := []api.NodeStats{
 		{Name: "host0", Kind: "fep", Ports: []api.PortStats{{Name: "eth1", Link: "host0-host1", Counters: map[string]uint64{"tx_frames": 10, "tx_bytes": 41000, "rx_frames": 9, "rx_bytes": 900, "drop_loss": 1, "drop_fcs": 2, "late": 0}}},
-			FEP: map[string]uint64{"retransmits": 1, "trims": 0}, PDCs: []api.PDCStats{{ID: 1, Peer: "host1", PeerID: 9, State: "established", Counters: map[string]uint64{"packets": 10}}}},
+			FEP: map[string]uint64{"retransmits": 1, "trims": 0}, PDCs: fakePDCs("host0", false)},
 		{Name: "host1", Kind: "fep", Ports: []api.PortStats{{Name: "eth1", Link: "host0-host1", Counters: map[string]uint64{"tx_frames": 9}}}},
 	}
 	return slices.DeleteFunc(all, func(s api.NodeStats) bool { return node != "" && s.Name != node })
+}
+
+// fakePDCs has one PDC in use, one about to open, and two that have ended.
+func fakePDCs(node string, ended bool) []api.PDC {
+	used := ctl.PDC{ID: 0x1001, PeerID: 9, PeerAddr: "10.0.0.2", Role: ctl.RoleInitiator, Mode: "RUD", Job: 1, State: "established", AgeNs: 42_000, IdleNs: 100,
+		StartPSN: 4_294_967_290, Tx: ctl.PDCSend{Next: 506, CACK: 497, Clear: 495, MPR: 1024, Unacked: 10, Backlog: 65536, Recovering: true},
+		Rx: ctl.PDCRecv{Next: 4_294_967_290, CACK: 4_294_967_289, Clear: 4_294_967_289, MPR: 1024}, InFlight: 41_600, Window: 150_000, RTTNs: 12_340, RTTMinNs: 11_900,
+		Retx: 3, RetxBy: map[string]uint32{"trim": 2, "rto": 1}, NackRx: "TRIMMED", Messages: 1, CSIG: &ctl.CSIG{Signal: 4096, Locator: 3}}
+	opening := ctl.PDC{ID: 0x1001, PeerAddr: "10.0.0.1", Role: ctl.RoleInitiator, Mode: "ROD", TC: 2, Job: 1, State: "opening", AgeNs: 100, StartPSN: 77,
+		Tx: ctl.PDCSend{Next: 77, CACK: 76, Clear: 76, MPR: 1024}, Rx: ctl.PDCRecv{Next: 77, CACK: 76, Clear: 76, MPR: 1024}, Window: 150_000, Messages: 1}
+	closed, failed := used, used
+	closed.ID, closed.State, closed.Ended, closed.EndedNs, closed.Tx, closed.InFlight = 0x0FFF, "closed", true, 1_000_000, ctl.PDCSend{Next: 507, CACK: 506, Clear: 506, MPR: 1024}, 0
+	failed.ID, failed.State, failed.Ended, failed.EndedNs, failed.Error, failed.NackTx = 0x1000, "failed", true, 1_100_000, "the peer did not acknowledge in time", "PKT_NOT_RCVD"
+	all := []api.PDC{{Node: "host0", Peer: "host1", PDC: used}, {Node: "host0", Peer: "host1", PDC: closed}, {Node: "host0", Peer: "10.9.9.9", PDC: failed}, {Node: "host1", Peer: "host0", PDC: opening}}
+	return slices.DeleteFunc(all, func(p api.PDC) bool { return node != "" && p.Node != node || p.Ended && !ended })
 }
 
 // fakePcapng is a section with so many packet blocks of 4 bytes.

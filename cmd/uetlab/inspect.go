@@ -16,8 +16,8 @@ import (
 func inspectCommand() *cli.Command {
 	return verb{name: "inspect", args: "[NODE|LINK]", usage: "show all about a lab, a node or a link", max: 1,
 		text: "Without an argument: the lab, its plane BDP and base RTT, and the address plan. With a node: its ports, MACs,\n" +
-			"neighbours and, for a switch, the settings that matter most, its queues and its routes while every link is up. With a\n" +
-			"link: both ends, what is wrong with it and its counters.",
+			"neighbours and, for a switch, the settings that matter most, its queues and its routes while every link is up; for an end\n" +
+			"point, its PDCs as `uetlab pdc` lists them. With a link: both ends, what is wrong with it and its counters.",
 		examples: []string{"uetlab inspect", "uetlab inspect leaf0", "uetlab inspect leaf0-spine1 --format json", "uetlab inspect leaf0:eth3"},
 		flags:    labFlags(), run: runInspect}.command()
 }
@@ -121,6 +121,7 @@ type nodeView struct {
 
 	Switch *api.SwitchStatus `json:"switch,omitempty"`
 	Queues []api.QueueStats  `json:"queues,omitempty"` // of a switch
+	PDCs   []api.PDC         `json:"pdcs,omitempty"`   // of an end point
 }
 
 // neighbour is what a port finds at the far end of its link.
@@ -168,10 +169,14 @@ func (c *call) inspectNode(cl *api.Client, plan *topology.Plan, name string) err
 	if v.Status == nil {
 		return errors.New("node " + name + ": in the plan, but the daemon knows nothing of it")
 	}
-	if n.Kind == topology.KindSwitch {
-		if err := v.askSwitch(c, cl); err != nil {
-			return err
-		}
+	switch {
+	case n.Kind == topology.KindSwitch:
+		err = v.askSwitch(c, cl)
+	case n.Kind == topology.KindFEP && v.Status.State == api.NodeUp:
+		v.PDCs, err = cl.PDCs(c.ctx, name, false)
+	}
+	if err != nil {
+		return err
 	}
 	if c.String("format") != formatTable {
 		return c.render(v, nil)
@@ -189,6 +194,9 @@ func (v nodeView) print(c *call) error {
 	if v.Switch != nil {
 		rows = append(rows, switchFacts(v.Switch)...)
 	}
+	if v.Plan.Kind == topology.KindFEP {
+		rows = append(rows, [2]string{"PDCs", fmt.Sprint(len(v.PDCs))})
+	}
 	ports := table{columns: []string{"PORT", "MAC", "LINK", "PEER", "PEER MAC", "PEER IPV4", "PEER IPV6", "RATE", "DELAY", "MTU", "QUEUE"}}
 	for _, n := range v.Neighbours {
 		ports.add(n.Port, n.MAC, n.Link, n.Peer, n.PeerMAC, n.PeerAddr4, n.PeerAddr6, rate(n.RateBps), nanos(n.DelayNs), n.MTU, n.Queue)
@@ -196,6 +204,9 @@ func (v nodeView) print(c *call) error {
 	ts := tables{facts(rows), ports}
 	if len(v.Queues) > 0 {
 		ts = append(ts, queueTable(v.Queues))
+	}
+	if len(v.PDCs) > 0 {
+		ts = append(ts, pdcTable(v.PDCs))
 	}
 	if len(v.Routes) > 0 {
 		routes := table{columns: []string{"ROUTE", "PORTS"}}

@@ -27,6 +27,7 @@ func TestOutput(t *testing.T) {
 		"switch-set": "switch set leaf* ecn.kmin=10% --at +30us", "switch-queues": "switch queues leaf0 --hist", "switch-queues-port": "switch queues --port eth4",
 		"clock": "clock show", "run": "run permutation --check",
 		"stats": "stats", "stats-node": "stats host0", "events": "events",
+		"pdc": "pdc", "pdc-all": "pdc host0 --all", "pdc-state": "pdc --state failed,opening", "pdc-none": "pdc --state linger",
 	} {
 		for _, format := range []string{formatTable, formatJSON, formatYAML} {
 			if name == "run" && format == formatTable {
@@ -160,6 +161,8 @@ func TestRequestsSayWhatTheCommandLineSays(t *testing.T) {
 		{"logs -f host0", `GET /v1/logs?follow=1&node=host0`},
 		{"events -f", `GET /v1/events?follow=1`},
 		{"stats host1", `GET /v1/stats?node=host1`},
+		{"pdc", `GET /v1/pdcs`},
+		{"pdc host1 --state closed", `GET /v1/pdcs?ended=1&node=host1`},
 	} {
 		f.got = nil
 		o := runLine(t, context.Background(), c.cmd)
@@ -240,6 +243,43 @@ func TestWrongFaults(t *testing.T) {
 	}
 }
 
+// TestNoPDCs says what was not found and where else to look, and wants lists that are empty to be lists.
+func TestNoPDCs(t *testing.T) {
+	here(t)
+	fakeLab(t, "one")
+	for cmd, want := range map[string]string{
+		"pdc leaf0":                              "no PDCs: leaf0 does not have one open; --all lists those that have ended\n",
+		"pdc leaf0 --all":                        "no PDCs: leaf0 does not have one, or has had one of late\n",
+		"pdc --state linger,pending":             "no PDCs: no end point has one in state linger or pending\n",
+		"pdc --state pending --format json":      "[]\n",
+		"pdc host1 --state failed --format yaml": "[]\n",
+	} {
+		if o := runLine(t, context.Background(), cmd); o.code != 0 || o.out != want {
+			t.Errorf("%s: code %d, %q %s, want %q", cmd, o.code, o.out, o.err, want)
+		}
+	}
+	if o := runLine(t, context.Background(), "pdc --state broken"); o.code != api.CodeUsage || !strings.Contains(o.err, "there are opening, established") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestWatchAsksAgain interrupts a watch when it asks for the second time.
+func TestWatchAsksAgain(t *testing.T) {
+	here(t)
+	f := fakeLab(t, "one")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f.onGot = func(n int) {
+		if n == 2 {
+			cancel()
+		}
+	}
+	o := runLine(t, ctx, "pdc --watch")
+	if n := strings.Count(o.out, "PEER PDC"); o.code == 0 || n != 1 || len(f.got) != 2 {
+		t.Errorf("code %d, printed %d times, asked %q: %s", o.code, n, f.got, o.err)
+	}
+}
+
 func FuzzRanks(f *testing.F) {
 	for _, s := range []string{"8", "0,3,5", "host1,host2", "-1", ","} {
 		f.Add(s)
@@ -270,6 +310,8 @@ func TestCompletion(t *testing.T) {
 		{"run all", "allreduce allgather alltoall"},
 		{"up fat-tree-2", "fat-tree-2x4"},
 		{"link set host0-host1 l", "loss="},
+		{"pdc ", "host0 host1"},
+		{"pdc --state cl", "close-wait close-sent closed"},
 		{"completion f", "fish"},
 		{"nonsense ", ""},
 	} {

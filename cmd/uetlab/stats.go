@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,34 +14,19 @@ func statsCommand() *cli.Command {
 	return verb{name: "stats", args: "[NODE]", usage: "show counters of ports, end points and PDCs", max: 1,
 		text:     "Without a node: frames and bytes of every port. With one: every counter that is not 0. --watch prints again every second.",
 		examples: []string{"uetlab stats", "uetlab stats leaf0", "uetlab stats host0 --watch", "uetlab stats --format json"},
-		flags:    labFlags(&cli.BoolFlag{Name: "watch", Usage: "print again every second until Ctrl-C; JSON and YAML one after the other"}),
+		flags:    labFlags(watchFlag()),
 		run:      runStats}.command()
 }
-
-const watchEvery = time.Second
 
 func runStats(c *call) error {
 	cl, d, err := c.client()
 	if err != nil {
 		return err
 	}
-	for {
+	return c.watch(func() (func() error, error) {
 		nodes, err := cl.Stats(c.ctx, c.arg(0))
-		if err != nil {
-			return explain(d, err)
-		}
-		if c.Bool("watch") && terminal(c.out) {
-			fmt.Fprint(c.out, "\x1b[H\x1b[2J") // home, clear
-		}
-		if err := c.printStats(nodes); err != nil || !c.Bool("watch") {
-			return err
-		}
-		select {
-		case <-c.ctx.Done():
-			return c.ctx.Err()
-		case <-time.After(watchEvery):
-		}
-	}
+		return func() error { return c.printStats(nodes) }, explain(d, err)
+	})
 }
 
 func (c *call) printStats(nodes []api.NodeStats) error {
@@ -82,7 +66,7 @@ func drops(counters map[string]uint64) uint64 {
 func nodeTables(nodes []api.NodeStats) tables {
 	ports := table{columns: []string{"NODE", "PORT", "COUNTER", "VALUE"}}
 	fep := table{columns: []string{"NODE", "COUNTER", "VALUE"}}
-	pdcs := table{columns: []string{"NODE", "PDC", "PEER", "PEER PDC", "STATE", "COUNTERS"}}
+	var pdcs []api.PDC
 	for _, n := range nodes {
 		for _, p := range n.Ports {
 			for _, k := range keys(p.Counters) {
@@ -96,12 +80,10 @@ func nodeTables(nodes []api.NodeStats) tables {
 				fep.add(n.Name, k, v)
 			}
 		}
-		for _, p := range n.PDCs {
-			pdcs.add(n.Name, p.ID, p.Peer, p.PeerID, p.State, pairs(p.Counters))
-		}
+		pdcs = append(pdcs, n.PDCs...)
 	}
 	out := tables{ports}
-	for _, t := range []table{fep, pdcs} {
+	for _, t := range []table{fep, pdcTable(pdcs)} {
 		if len(t.rows) > 0 {
 			out = append(out, t)
 		}

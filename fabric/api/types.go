@@ -98,22 +98,13 @@ type PortStats struct {
 	Counters map[string]uint64 `json:"counters"`
 }
 
-// PDCStats describe one packet delivery context.
-type PDCStats struct {
-	ID       uint32            `json:"id"`   // local PDCID
-	Peer     string            `json:"peer"` // node
-	PeerID   uint32            `json:"peerId"`
-	State    string            `json:"state"`
-	Counters map[string]uint64 `json:"counters,omitempty"`
-}
-
 // NodeStats are all counters of a node.
 type NodeStats struct {
 	Name  string            `json:"name"`
 	Kind  string            `json:"kind"`
 	Ports []PortStats       `json:"ports"`
 	FEP   map[string]uint64 `json:"fep,omitempty"`
-	PDCs  []PDCStats        `json:"pdcs,omitempty"`
+	PDCs  []PDC             `json:"pdcs,omitempty"`
 }
 
 // Event is something that happened in the lab.

@@ -71,8 +71,9 @@ type Daemon struct {
 
 	events   eventLog
 	mu       sync.Mutex
-	handles  []runtime.Handle // under mu
-	saving   sync.Mutex       // of the state file
+	handles  []runtime.Handle  // under mu
+	saving   sync.Mutex        // of the state file
+	nodeAt   map[string]string // nodes by their fabric addresses
 	created  time.Time
 	state    atomic.Value // string, api.Lab…
 	deaths   atomic.Int64
@@ -96,7 +97,7 @@ func New(opt Options, dir *labdir.Dir, rt runtime.Runtime, log *slog.Logger) (*D
 		return nil, errors.New("the lab has no plan")
 	}
 	d := &Daemon{opt: opt, dir: dir, plan: plan, rt: rt, log: log, kick: make(chan struct{}, 1), nodeSock: -1,
-		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), faults: faults.New(plan), settings: newSwitchStates(plan), noCarrier: make([]bool, len(plan.Links))}
+		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), faults: faults.New(plan), settings: newSwitchStates(plan), noCarrier: make([]bool, len(plan.Links)), nodeAt: addresses(plan)}
 	d.state.Store(api.LabStarting)
 	d.time.wall = clock.NewWall()
 	feps := 0

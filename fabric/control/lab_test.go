@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"os"
@@ -37,6 +38,7 @@ type fake struct {
 	refuse *atomic.Bool
 	mu     sync.Mutex
 	got    []ctl.Message
+	pdcs   func(from int) ctl.PDCs // under mu: answers "pdcs"
 }
 
 func (f *fake) take() []ctl.Message {
@@ -151,6 +153,11 @@ func (f *fake) answer() {
 			f.mu.Unlock()
 		}
 		r := ctl.Reply{ID: m.ID}
+		f.mu.Lock()
+		if m.Op == "pdcs" && f.pdcs != nil {
+			r.Data, _ = json.Marshal(f.pdcs(m.From)) // of plain fields
+		}
+		f.mu.Unlock()
 		if m.Op == "change" && f.refuse != nil && f.refuse.Load() {
 			r.Error = "no"
 		}

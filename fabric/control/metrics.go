@@ -1,13 +1,8 @@
 package control
 
 import (
-	"context"
-	"strconv"
-	"sync"
-
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/clock"
@@ -30,12 +25,6 @@ var (
 
 	descPort [link.NumCounters]*prometheus.Desc
 	descFEP  [fep.NumCounters]*prometheus.Desc
-	descPDCs = prometheus.NewDesc("uetlab_fep_pdcs_open", "PDCs that are open at an end point.", nodeLabels, nil)
-
-	pdcLabels    = []string{"lab", "node", "pdc", "peer", "role"}
-	descInflight = prometheus.NewDesc("uetlab_pdc_inflight_bytes", "Nominal bytes of the PDC that are not acknowledged.", pdcLabels, nil)
-	descWindow   = prometheus.NewDesc("uetlab_pdc_window_bytes", "Congestion window of the PDC.", pdcLabels, nil)
-	descRetx     = prometheus.NewDesc("uetlab_pdc_retx_total", "Packets of the PDC that were sent again.", pdcLabels, nil)
 )
 
 func init() {
@@ -96,39 +85,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 	}
-	c.pdcs(put, l.Name)
+	c.pdcs(ch, l.Name)
 	c.queues(ch, l.Name)
-}
-
-// pdcs asks all end points at once for their PDCs; one that does not answer is left out.
-func (c collector) pdcs(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
-	defer cancel()
-	lists := make([][]api.PDCStats, len(c.d.nodes))
-	var wg sync.WaitGroup
-	for i, n := range c.d.nodes {
-		if c.d.plan.Nodes[i].Kind != topology.KindFEP || n.isDead() {
-			continue
-		}
-		wg.Go(func() { lists[i], _ = c.d.pdcs(ctx, n) })
-	}
-	wg.Wait()
-	for i, list := range lists {
-		if list == nil {
-			continue
-		}
-		put(descPDCs, prometheus.GaugeValue, float64(len(list)), lab, c.d.nodes[i].name)
-		for _, p := range list {
-			role := "target"
-			if p.Counters["initiator"] == 1 {
-				role = "initiator"
-			}
-			labels := []string{lab, c.d.nodes[i].name, strconv.FormatUint(uint64(p.ID), 10), p.Peer, role}
-			put(descInflight, prometheus.GaugeValue, float64(p.Counters["inflight_bytes"]), labels...)
-			put(descWindow, prometheus.GaugeValue, float64(p.Counters["window_bytes"]), labels...)
-			put(descRetx, prometheus.CounterValue, float64(p.Counters["retx"]), labels...)
-		}
-	}
 }
 
 func (c collector) port(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string, page *clock.NodePage, p *topology.Node, q int) {

@@ -75,7 +75,7 @@ func (r *run) failed() error {
 	defer r.mu.Unlock()
 	for i := range r.ranks {
 		if res, ok := r.results[i]; ok && res.Error != "" {
-			return api.Errorf(api.CodeCheck, "run: rank %d: %s", i, res.Error).WithHint("see `uetlab stats` and `uetlab events`")
+			return api.Errorf(api.CodeCheck, "run: rank %d: %s", i, res.Error).WithHint("see `uetlab pdc --all`, `uetlab stats` and `uetlab events`")
 		}
 	}
 	return nil
@@ -150,6 +150,9 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 	}
 	if err != nil {
 		d.abort(r)
+	}
+	d.tellPDCs(ctx, r.t0, before.failed)
+	if err != nil {
 		return nil, err
 	}
 	totals.WallSeconds = wall
@@ -431,10 +434,11 @@ type totals struct {
 	frames, late uint64
 	deaths       int64
 	queues       [][]ctl.Queue // by node
+	failed       []uint64      // PDCs, by node
 }
 
 func (d *Daemon) counters() totals {
-	t := totals{deaths: d.deaths.Load()}
+	t := totals{deaths: d.deaths.Load(), failed: d.failedPDCs()}
 	for _, n := range d.nodes {
 		for i := range d.plan.Nodes[n.id].Ports {
 			for c := range t.ports {

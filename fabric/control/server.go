@@ -36,6 +36,10 @@ func (d *Daemon) handler() http.Handler {
 		return d.showClock(&d.time), nil
 	})
 	get("/v1/stats", func(r *http.Request) (any, error) { return d.stats(r.Context(), r.URL.Query().Get("node")) })
+	get("/v1/pdcs", func(r *http.Request) (any, error) {
+		q := r.URL.Query()
+		return d.listPDCs(r.Context(), q.Get("node"), q.Get("ended") != "")
+	})
 	m.HandleFunc("POST /v1/links/{name}", answer1(func(r *http.Request) (any, error) {
 		var ch api.LinkChange
 		if err := body(r, &ch); err != nil {

@@ -2,15 +2,11 @@ package control
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
-	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
-	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
 )
@@ -133,33 +129,8 @@ func (d *Daemon) stats(ctx context.Context, name string) ([]api.NodeStats, error
 		}
 		if p.Kind == topology.KindFEP && !n.isDead() {
 			var err error
-			if s.PDCs, err = d.pdcs(ctx, n); err != nil {
+			if s.PDCs, err = d.pdcs(ctx, n, false); err != nil {
 				return nil, err
-			}
-		}
-		out = append(out, s)
-	}
-	return out, nil
-}
-
-func (d *Daemon) pdcs(ctx context.Context, n *node) ([]api.PDCStats, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	r, files, err := n.call(ctx, d, ctl.Message{Op: "pdcs"})
-	closeAll(files)
-	if err != nil {
-		return nil, err
-	}
-	var list []ctl.PDC
-	if err := json.Unmarshal(r.Data, &list); err != nil {
-		return nil, fmt.Errorf("node %s: %w", n.name, err)
-	}
-	out := make([]api.PDCStats, 0, len(list))
-	for _, p := range list {
-		s := api.PDCStats{ID: uint32(p.ID), PeerID: uint32(p.PeerID), Peer: p.Peer, State: p.State, Counters: p.Counters}
-		for i := range d.plan.Nodes {
-			if a := &d.plan.Nodes[i]; a.Addr4.String() == p.Peer || a.Addr6.String() == p.Peer {
-				s.Peer = a.Name
 			}
 		}
 		out = append(out, s)

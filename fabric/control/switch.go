@@ -231,7 +231,12 @@ func (d *Daemon) liveSwitch(ctx context.Context, n *node) (*switchd.Status, erro
 
 // fetch calls a node for data.
 func (d *Daemon) fetch(ctx context.Context, n *node, op string, v any) error {
-	r, files, err := n.call(ctx, d, ctl.Message{Op: op})
+	return d.fetchMessage(ctx, n, ctl.Message{Op: op}, v)
+}
+
+// fetchMessage reads a node's answer to a message.
+func (d *Daemon) fetchMessage(ctx context.Context, n *node, m ctl.Message, v any) error {
+	r, files, err := n.call(ctx, d, m)
 	closeAll(files)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 const (
 	MaxPorts    = 64
 	MaxNodes    = 4096
-	MaxFEP      = 64 // counters of an end point
+	MaxFEP      = 128 // counters of an end point
 	clockMagic  = 0x55454c4300000001
 	nodeFileLen = 64 << 10
 	clockLen    = 64 << 10

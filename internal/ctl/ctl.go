@@ -93,6 +93,7 @@ type Message struct {
 	Changes []Change `json:"changes,omitempty"`
 	Port    int      `json:"port,omitempty"`
 	Up      bool     `json:"up,omitempty"`
+	From    int      `json:"from,omitempty"` // pdcs: the first of the list that is wanted
 }
 
 // Reply is what a node sends: the answer to message ID, or, with ID 0, its hello or a result.
@@ -279,13 +280,4 @@ type Queue struct {
 	Queue int                       `json:"queue"`
 	C     map[string]uint64         `json:"counters"` // those that are not 0
 	Depth [link.DepthBuckets]uint64 `json:"depth"`    // see link.QueueStats
-}
-
-// PDC describes one packet delivery context in the answer to "pdcs".
-type PDC struct {
-	ID       uint16            `json:"id"`
-	PeerID   uint16            `json:"peerId"`
-	Peer     string            `json:"peer"` // fabric address
-	State    string            `json:"state"`
-	Counters map[string]uint64 `json:"counters"`
 }

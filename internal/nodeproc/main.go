@@ -284,7 +284,7 @@ func (p *proc) message(m *ctl.Message) error {
 			defer f.Close()
 		}
 	case "pdcs":
-		data = p.pdcs()
+		data = p.pdcs(m.From)
 	case "queues":
 		data = p.core.Queues()
 	case "switch":
@@ -372,23 +372,6 @@ func (p *proc) captureSocket(i int) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), "capture"), nil
-}
-
-func (p *proc) pdcs() []ctl.PDC {
-	list := []ctl.PDC{}
-	if p.core.FEP == nil {
-		return list
-	}
-	for _, i := range p.core.FEP.PDCs(nil) {
-		list = append(list, ctl.PDC{ID: i.ID, PeerID: i.PeerID, Peer: i.Peer.String(), State: i.State.String(),
-			Counters: map[string]uint64{"inflight_bytes": uint64(i.InFlight), "window_bytes": uint64(i.Window), "retx": i.Retx,
-				"next_psn": uint64(i.Next), "cack_psn": uint64(i.CACK), "initiator": map[bool]uint64{true: 1}[i.Initiator]}})
-		if i.CSIG {
-			c := list[len(list)-1].Counters
-			c["csig_signal"], c["csig_locator"] = uint64(i.CSIGSignal), uint64(i.CSIGLocator)
-		}
-	}
-	return list
 }
 
 // publish copies what the core counts into the page.

@@ -10,9 +10,10 @@ import (
 )
 
 // checklists names the pages whose requirements are followed, and the section of each that lists them. A section holds
-// tables with a column "id" and one "statement" or "requirement".
+// tables with a column "id" and one "statement" or "requirement"; a column "wave" says which of them come first.
 var checklists = []struct{ file, section string }{
 	{"docs/spec/uet-link-switch.md", "15"},
+	{"docs/spec/uet-pds-ses.md", "22"},
 }
 
 // checklist is what one page asks.
@@ -32,6 +33,19 @@ type requirement struct {
 	Group, Number string // TRIM, 01
 	ID            string // TRIM-01
 	Statement     string
+	Wave          string // 1, the first, or 2; empty where the page has none
+}
+
+// waves says whether the checklist's requirements are in waves.
+func (l *checklist) waves() bool {
+	for _, g := range l.Groups {
+		for _, r := range g.Reqs {
+			if r.Wave != "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // idForm is a group of capital letters, an optional dash, and digits.
@@ -67,7 +81,8 @@ func parseChecklist(page []byte, section string) (l checklist, err error) {
 	l.Section = section
 	inside := false
 	title := ""
-	idCol, textCol := -1, -1
+	var cols columns
+	inTable := false
 	for line := range bytes.Lines(page) {
 		s := strings.TrimSpace(string(line))
 		switch {
@@ -77,13 +92,13 @@ func parseChecklist(page []byte, section string) (l checklist, err error) {
 			inside = strings.HasPrefix(s, "## "+section+".")
 		case !inside:
 		case strings.HasPrefix(s, "### "):
-			title, idCol = s[4:], -1
+			title, inTable = s[4:], false
 		case !strings.HasPrefix(s, "|"):
-			idCol = -1
-		case idCol < 0:
-			idCol, textCol = columns(cells(s))
+			inTable = false
+		case !inTable:
+			cols, inTable = columnsOf(cells(s)), true
 		default:
-			if r, ok := row(cells(s), idCol, textCol); ok {
+			if r, ok := cols.row(cells(s)); ok {
 				if n := len(l.Groups); n == 0 || l.Groups[n-1].Title != title {
 					l.Groups = append(l.Groups, group{Title: title})
 				}
@@ -106,27 +121,36 @@ func cells(line string) (list []string) {
 	return list
 }
 
-// columns finds the columns of id and text in the head of a table.
-func columns(head []string) (id, text int) {
-	id, text = -1, -1
+// columns are the places of what is read from a table's rows, -1 for none.
+type columns struct{ id, text, wave int }
+
+// columnsOf finds them in the head of a table.
+func columnsOf(head []string) columns {
+	c := columns{-1, -1, -1}
 	for i, h := range head {
 		switch strings.ToLower(h) {
 		case "id":
-			id = i
+			c.id = i
 		case "statement", "requirement":
-			text = i
+			c.text = i
+		case "wave":
+			c.wave = i
 		}
 	}
-	return id, text
+	return c
 }
 
-func row(c []string, id, text int) (r requirement, ok bool) {
-	if text < 0 || max(id, text) >= len(c) {
+func (c columns) row(cells []string) (r requirement, ok bool) {
+	if min(c.id, c.text) < 0 || max(c.id, c.text, c.wave) >= len(cells) {
 		return r, false
 	}
-	m := idForm.FindStringSubmatch(c[id])
+	m := idForm.FindStringSubmatch(cells[c.id])
 	if m == nil {
 		return r, false
 	}
-	return requirement{Group: m[1], Number: m[2], ID: c[id], Statement: c[text]}, true
+	r = requirement{Group: m[1], Number: m[2], ID: cells[c.id], Statement: cells[c.text]}
+	if c.wave >= 0 {
+		r.Wave = cells[c.wave]
+	}
+	return r, true
 }

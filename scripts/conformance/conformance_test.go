@@ -67,7 +67,7 @@ const sample = `# A page
 | ID | Wave | Requirement | Test |
 |---|---|---|---|
 | A01 | 1 | it goes | look |
-| A02 | 1 | it stays | look |
+| A02 | 2 | it stays | look |
 
 Text | with a bar.
 ### Second, more
@@ -86,7 +86,7 @@ func TestChecklistIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []group{{"First", []requirement{{"A", "01", "A01", "it goes"}, {"A", "02", "A02", "it stays"}}}, {"Second, more", []requirement{{"LONG", "07", "LONG-07", "never"}}}}
+	want := []group{{"First", []requirement{{"A", "01", "A01", "it goes", "1"}, {"A", "02", "A02", "it stays", "2"}}}, {"Second, more", []requirement{{"LONG", "07", "LONG-07", "never", ""}}}}
 	if l.Title != "A page" || len(l.Groups) != 2 || l.Groups[0].Title != want[0].Title || l.Groups[1].Title != want[1].Title {
 		t.Fatalf("read %+v", l)
 	}
@@ -99,6 +99,26 @@ func TestChecklistIsRead(t *testing.T) {
 	}
 	if _, err := parseChecklist([]byte(sample), "3"); err == nil {
 		t.Error("a section that is not there has requirements")
+	}
+}
+
+func TestWavesAreShown(t *testing.T) {
+	l, err := parseChecklist([]byte(sample), "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &page{lists: []checklist{l}, byReq: map[string]*entry{}}
+	for _, g := range l.Groups {
+		for _, r := range g.Reqs {
+			p.byReq[r.Group+r.Number] = &entry{requirement: r, reason: "because"}
+		}
+	}
+	p.byReq["A01"].reason, p.byReq["A01"].tests, p.byReq["A01"].ended = "", []test{{Dir: "fep", File: "fep/x_test.go", Name: "TestA01", Req: "A01"}}, []result{resultPass}
+	got := string(p.markdown())
+	for _, want := range []string{"pass: wave 1, 1 of 1; wave 2, 0 of 1.", "| Id | Wave | Requirement |", "| A02 | 2 | it stays |"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
 	}
 }
 

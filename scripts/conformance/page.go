@@ -161,14 +161,52 @@ func (p *page) markdown() []byte {
 	p.summary(&b)
 	for _, l := range p.lists {
 		fmt.Fprintf(&b, "\n## [%s](%s), section %s\n", l.Title, strings.TrimPrefix(l.File, "docs/"), l.Section)
+		waves := l.waves()
+		if waves {
+			b.WriteString("\n" + p.waves(l))
+		}
 		for _, g := range l.Groups {
-			fmt.Fprintf(&b, "\n### %s\n\n| Id | Requirement | Tests | Where | Result |\n|---|---|---|---|---|\n", g.Title)
+			head := []string{"Id", "Requirement", "Tests", "Where", "Result"}
+			if waves {
+				head = slices.Insert(head, 1, "Wave")
+			}
+			fmt.Fprintf(&b, "\n### %s\n\n| %s |\n|%s\n", g.Title, strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 			for _, e := range p.of(g) {
-				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", e.ID, e.Statement, e.links(), e.where(), e.cell())
+				row := []string{e.ID, e.Statement, e.links(), e.where(), e.cell()}
+				if waves {
+					row = slices.Insert(row, 1, e.Wave)
+				}
+				fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 			}
 		}
 	}
 	return b.Bytes()
+}
+
+// waves says of each wave of a checklist how many requirements pass.
+func (p *page) waves(l checklist) string {
+	var order []string
+	all, pass := map[string]int{}, map[string]int{}
+	for _, g := range l.Groups {
+		for _, e := range p.of(g) {
+			if e.Wave == "" {
+				continue
+			}
+			if all[e.Wave] == 0 {
+				order = append(order, e.Wave)
+			}
+			all[e.Wave]++
+			if e.verdict() == verdictPass {
+				pass[e.Wave]++
+			}
+		}
+	}
+	slices.Sort(order)
+	var parts []string
+	for _, w := range order {
+		parts = append(parts, fmt.Sprintf("wave %s, %d of %d", w, pass[w], all[w]))
+	}
+	return "The waves say what is built first. Requirements that pass: " + strings.Join(parts, "; ") + ".\n"
 }
 
 // summary counts the verdicts by group of ids.

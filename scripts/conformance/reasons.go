@@ -8,6 +8,11 @@ var reasons = map[string]string{
 	"PHY":  "link layer",
 	"INC":  "in-network collectives",
 
+	"A": "waits for the semantic sublayer",
+	"H": "waits for the semantic sublayer",
+	"I": "waits for the semantic sublayer",
+	"J": "waits for the semantic sublayer",
+
 	"ECN-04": "waits for receiver credit (RCCC)",
 	"PFC-02": "with LLR on waits for the link layer",
 	"PFC-04": "waits for LLR in the link layer",

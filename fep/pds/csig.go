@@ -1,4 +1,4 @@
-package fep
+package pds
 
 import (
 	"github.com/uetlab/uetlab/internal/link"
@@ -21,24 +21,24 @@ type csig struct {
 
 // tag puts a CSIG tag into a data packet that is about to leave (uet-link-switch.md 10). It asks for the smallest share of
 // bandwidth that is left on the way, and begins with all of it.
-func (f *FEP) tag(fr *link.Frame) *link.Frame {
-	if f.cfg.CSIG != CSIGCompact && f.cfg.CSIG != CSIGWide {
+func (m *Manager) tag(fr *link.Frame) *link.Frame {
+	if m.cfg.CSIG != CSIGCompact && m.cfg.CSIG != CSIGWide {
 		return fr
 	}
-	t := wire.CSIGFields{Wide: f.cfg.CSIG == CSIGWide, TPID: f.cfg.CSIGCompactTPID, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
+	t := wire.CSIGFields{Wide: m.cfg.CSIG == CSIGWide, TPID: m.cfg.CSIGCompactTPID, Type: wire.CSIGABWShare, Signal: ^uint32(0)}
 	if t.Wide {
-		t.TPID = f.cfg.CSIGWideTPID
+		t.TPID = m.cfg.CSIGWideTPID
 	}
 	fr.B, _ = wire.InsertCSIG(fr.B, &t)
 	return fr
 }
 
-// untag reads the tag of a frame that has arrived and takes it off.
-func (f *FEP) untag(fr *link.Frame) {
-	f.sig = csig{}
-	if c := wire.CSIGTag(fr.B, f.cfg.CSIGCompactTPID, f.cfg.CSIGWideTPID); c != nil {
-		f.C[CSIGRx]++
-		f.sig = csig{c.Signal(), c.Locator(), true}
+// Untag reads the tag of a frame that has arrived, for the packet that is handed over next, and takes it off.
+func (m *Manager) Untag(fr *link.Frame) {
+	m.sig = csig{}
+	if c := wire.CSIGTag(fr.B, m.cfg.CSIGCompactTPID, m.cfg.CSIGWideTPID); c != nil {
+		m.C[CSIGRx]++
+		m.sig = csig{c.Signal(), c.Locator(), true}
 		fr.B = wire.RemoveCSIG(fr.B, c)
 	}
 }

@@ -1,0 +1,247 @@
+package pds
+
+import (
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/wire"
+)
+
+// nextRetx builds the packet with the lowest PSN that is to be sent again, or nil if there is none or no window for it.
+func (p *PDC) nextRetx(now vt.Time) *link.Frame {
+	s := &p.s
+	if p.state == Closed || s.nQueued == 0 {
+		return nil
+	}
+	if !s.cursor.After(s.clear) {
+		s.cursor = s.clear + 1
+	}
+	for s.at(s.cursor).flags&pktQueued == 0 {
+		s.cursor++
+	}
+	k := s.at(s.cursor)
+	if !p.windowOpen(int(k.size)) {
+		return nil // the ACK that opens the window queues the PDC again
+	}
+	s.unqueue(k)
+	s.cursor++
+	again := k.flags&pktSent != 0
+	if again {
+		p.countRetx(k)
+	}
+	if k.flags&pktCtl != 0 {
+		return p.buildClose(now, k, again)
+	}
+	return p.buildData(now, k, again)
+}
+
+func (p *PDC) countRetx(k *Packet) {
+	k.flags |= pktAgain
+	p.retx[k.cause]++
+	p.m.C[Retx]++
+	p.m.C[k.cause.Counter()]++
+}
+
+// nextNew builds the next new packet of the message in progress, or of the next one; nil if the PDC may not send now.
+func (p *PDC) nextNew(now vt.Time) *link.Frame {
+	s, m := &p.s, p.m
+	if p.state == Closed || !s.hasNew() || p.mode == ROD && s.nQueued > 0 || p.atLimit(now) {
+		return nil
+	}
+	msg := s.cur
+	if msg == nil {
+		msg = s.unlink()
+		s.cur = msg
+	}
+	n, hdr := msg.S.Next()
+	size := m.cfg.nominal(hdr.HeaderLen(), n)
+	if shut := s.next.Diff(s.cack) > s.span; shut || !p.windowOpen(size) || p.synLimit() {
+		if s.owe {
+			p.sendClear()
+		}
+		if shut && s.inflight == 0 {
+			p.windowProbe(now)
+		}
+		if m.ctl.n > 0 {
+			c := m.ctl.pop()
+			return m.buildCtl(now, &c)
+		}
+		return nil
+	}
+	k := s.extend(m)
+	k.msg, k.size, k.hdr = msg, uint16(size), hdr
+	msg.unacked++
+	last := msg.S.Cut(k)
+	msg.left -= int64(k.N)
+	s.backlog -= int64(k.N)
+	if last {
+		k.flags |= pktLast
+		msg.whole = true
+		s.backlog -= msg.left
+		msg.left = 0
+		s.cur = nil
+	}
+	return p.buildData(now, k, false)
+}
+
+// atLimit reports that the PDC has used up its range of PSNs and takes no further message.
+func (p *PDC) atLimit(now vt.Time) bool {
+	limit := p.m.cfg.PSNLimit
+	if limit == 0 || !p.initiator || p.s.cur != nil || uint32(p.s.next-p.s.start) < limit || p.state != Established {
+		return false
+	}
+	p.quiesce(now)
+	return true
+}
+
+// synLimit reports that psn_offset has no room for another packet while the PDC opens.
+func (p *PDC) synLimit() bool {
+	return p.state == Opening && p.s.next.Diff(p.s.start) > wire.MaxSYNOffset
+}
+
+// windowProbe asks for the current CACK when MP_RANGE is used up although nothing is in flight: a Clear Command is not
+// acknowledged, and the ACK that showed the window open again may have been lost.
+func (p *PDC) windowProbe(now vt.Time) {
+	if now < p.s.probeAt || p.peerID == 0 {
+		return
+	}
+	p.s.probeAt = now + p.rto(0)
+	p.probe(now)
+	p.arm(&p.rtx, p.s.probeAt)
+}
+
+// probe sends a Probe CP.
+func (p *PDC) probe(now vt.Time) {
+	s := &p.s
+	s.opaque++
+	s.probed = now
+	if c := p.control(wire.CtlProbe, wire.CtrlAR, 0, uint32(s.clear+1)); c != nil {
+		c.opaque = s.opaque
+	}
+}
+
+// dataEV picks the entropy value of the next packet.
+func (p *PDC) dataEV() uint16 {
+	if p.mode == ROD || p.m.cfg.LB == LBFixed {
+		return p.s.ev
+	}
+	return p.m.randomEV()
+}
+
+// wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8). Feedback is wanted as soon as the window has less room than
+// the peer may let come before it says anything: else a window of one round trip runs dry while the peer still counts.
+func (p *PDC) wantAck(k *Packet, again bool) bool {
+	s, c := &p.s, &p.m.cfg
+	room := max(int64(p.m.full), int64(c.AckGenTrigger))
+	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 ||
+		c.Window-s.inflight < room || k.PSN.Diff(s.cack) >= s.span
+}
+
+// depart does the bookkeeping of a packet that leaves now.
+func (p *PDC) depart(now vt.Time, k *Packet) {
+	s := &p.s
+	s.fly(k)
+	k.sent = now
+	s.setDue(k, now+p.rto(k.rtos))
+	s.act = now
+	p.lastUse = now
+	p.arm(&p.rtx, k.due)
+	if s.nFly == 1 {
+		p.armProbe(now)
+	}
+}
+
+// buildData builds the packet of a ring entry with the state of now: CLEAR, SYN, AR and EV are chosen afresh.
+func (p *PDC) buildData(now vt.Time, k *Packet, again bool) *link.Frame {
+	m, s := p.m, &p.s
+	p.depart(now, k)
+	k.ev = p.dataEV()
+	dscp := m.cfg.DSCPData
+	r := wire.RequestFields{Type: wire.TypeRUDReq, Next: k.hdr, PSN: k.PSN, SPDCID: p.id, DPDCID: p.peerID,
+		ClearOffset: int16(s.clear.Diff(k.PSN))}
+	if p.mode == ROD {
+		r.Type = wire.TypeRODReq
+	}
+	if again {
+		dscp = m.cfg.DSCPRetx
+		r.Flags |= wire.ReqRETX
+	}
+	if p.wantAck(k, again) {
+		r.Flags |= wire.ReqAR
+	}
+	if p.state == Opening {
+		r.Flags |= wire.ReqSYN
+		r.PSNOffset = uint16(k.PSN.Diff(s.start))
+	}
+	if s.owe && !s.clear.Before(s.owePSN) {
+		s.owe = false
+	}
+	fr := m.begin(p.peer, k.ev, dscp, wire.ECNECT0)
+	fr.B = wire.AppendRequest(fr.B, &r)
+	m.C[DataTx]++
+	m.C[DataTxBytes] += uint64(k.N)
+	return m.tag(m.load(fr, k))
+}
+
+// load appends SES header, payload and CRC.
+func (m *Manager) load(fr *link.Frame, k *Packet) *link.Frame {
+	fr.B = k.msg.S.Header(fr.B, k)
+	if k.N > 0 {
+		payload := k.msg.S.Payload(k)
+		if m.cfg.ByRef && !m.cfg.NoCRC {
+			fr.Refer(payload)
+			wire.FinishUDP(fr.B)
+			return fr
+		}
+		fr.B = append(fr.B, payload...)
+	}
+	return m.finish(fr)
+}
+
+// buildClose builds the Close Command or Close Request.
+func (p *PDC) buildClose(now vt.Time, k *Packet, again bool) *link.Frame {
+	p.depart(now, k)
+	c := wire.CtrlFields{Ctl: wire.CtlType(k.ctl), Flags: wire.CtrlAR, PSN: k.PSN, SPDCID: p.id, DPDCID: p.peerID}
+	if again {
+		c.Flags |= wire.CtrlRETX
+	}
+	k.ev = p.dataEV()
+	fr := p.m.begin(p.peer, k.ev, p.m.cfg.DSCPControl, wire.ECNNotECT)
+	fr.B = wire.AppendCtrl(fr.B, &c)
+	p.m.C[CtrlTx]++
+	return p.m.finish(fr)
+}
+
+// buildCtl builds what a descriptor of the control queue says; nil if its PDC is gone.
+func (m *Manager) buildCtl(now vt.Time, c *ctlMsg) *link.Frame {
+	if c.p != nil && c.p.state == Closed {
+		return nil
+	}
+	dscp, ecn := m.cfg.DSCPControl, uint8(wire.ECNNotECT)
+	if len(c.resp.Data) > m.cfg.TrimmableAck {
+		dscp, ecn = m.cfg.DSCPData, wire.ECNECT0
+	}
+	if c.kind == wire.TypeRUDIResp && len(c.resp.Data) > m.cfg.MaxAckData {
+		dscp = m.cfg.DSCPUnmanaged
+	}
+	fr := m.begin(c.peer, c.ev, dscp, ecn)
+	switch c.kind {
+	case wire.TypeAckCC:
+		fr.B = c.p.appendAck(fr.B, now, c)
+		m.C[AckTx]++
+	case wire.TypeNack:
+		fr.B = wire.AppendNack(fr.B, &wire.NackFields{Type: wire.TypeNack, Flags: wire.NackFlags(c.flags), Code: c.code,
+			PSN: c.psn, SPDCID: c.spdcid, DPDCID: c.dpdcid, Payload: c.payload})
+		m.C[nackTxCounter(c.code)]++
+		m.nacksTx[c.code]++
+	case wire.TypeRUDIResp:
+		fr.B = wire.AppendRUDI(fr.B, &wire.RUDIFields{Type: wire.TypeRUDIResp, Next: c.resp.next(), Flags: wire.RUDIFlags(c.flags),
+			PktID: uint32(c.psn)})
+		fr.B = c.resp.append(fr.B)
+		m.C[RUDIRespTx]++
+	default:
+		fr.B = wire.AppendCtrl(fr.B, &wire.CtrlFields{Ctl: c.ctl, Flags: wire.CtrlFlags(c.flags), PSN: c.psn,
+			ProbeOpaque: c.opaque, SPDCID: c.spdcid, DPDCID: c.dpdcid, Payload: c.payload})
+		m.C[CtrlTx]++
+	}
+	return m.finish(fr)
+}
