@@ -85,11 +85,12 @@ func TestQOS05_DynamicThresholdInAFabric(t *testing.T) {
 				}
 			}
 			leaf := topology.End{Node: plan.Nodes[hosts(plan)[0]].Ports[0].Peer}
-			// Long enough to fill the queues, and over before a flow is.
-			if _, err := f.Run(matrixSpec(plan, m, ""), t0, Options{Until: t0.Add(150 * time.Microsecond)}); !errors.Is(err, ErrUntil) {
+			// Long enough to fill the queues, at the rate of the one sender too many, and over before senders notice the losses.
+			want := alpha * pool / (1 + alpha*float64(n))
+			fill := time.Duration(want / (400e9 / 8) * 1e9)
+			if _, err := f.Run(matrixSpec(plan, m, ""), t0, Options{Until: t0.Add(fill*5/4 + 10*time.Microsecond)}); !errors.Is(err, ErrUntil) {
 				t.Fatal(err)
 			}
-			want := alpha * pool / (1 + alpha*float64(n))
 			var sent, dropped uint64
 			for to := range n {
 				leaf.Port = plan.Nodes[hosts(plan)[to]].Ports[0].PeerIdx
