@@ -33,10 +33,11 @@ type txMsg struct {
 	posted vt.Time
 
 	mid  uint16
-	done bool   // PDS has nothing more to do
-	sent uint32 // bytes handed to packets
-	got  uint32 // READ: bytes of data that came
-	err  error  // the first error response
+	done bool    // PDS has nothing more to do
+	sent uint32  // bytes handed to packets
+	got  uint32  // READ: bytes of data that came
+	last vt.Time // READ: when the last of them came, or the last acknowledgement of a request
+	err  error   // the first error response
 }
 
 // isRead says that payload comes back instead of going out.
@@ -149,8 +150,11 @@ func (m *txMsg) Rewind() bool {
 
 // Done implements pds.Sender.
 func (m *txMsg) Done(now vt.Time) {
-	m.done = true
+	m.done, m.last = true, now
 	m.settle(now)
+	if f := m.ep.f; f.reads[m.mid] == m {
+		f.armSweep(now)
+	}
 }
 
 // settle completes the message once everything of it was sent and acknowledged, and all data of a read is in.
@@ -207,6 +211,7 @@ func (f *FEP) returned(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCo
 		return 0
 	}
 	m.data(h, b)
+	m.last = now
 	m.settle(now)
 	return 0
 }
