@@ -23,6 +23,8 @@ type far struct {
 	seen []*seen
 	got  []Completion
 	on   func(p *seen)
+	to   vt.Time // how far it has run
+	busy bool    // on is being called
 }
 
 // seen is a packet that the end point sent.
@@ -80,7 +82,9 @@ func (x *far) Transmit(_ int, f *link.Frame) {
 	}
 	x.seen = append(x.seen, p)
 	if x.on != nil {
+		x.busy = true
 		x.on(p)
+		x.busy = false
 	}
 }
 
@@ -90,6 +94,9 @@ func (x *far) reply(p *seen, build func(b []byte) []byte) {
 	ff := wire.FrameFields{DstMAC: testMAC(0), SrcMAC: testMAC(1), Src: p.dst, Dst: testAddr(0), EV: p.ev, DSCP: 46}
 	g.B = wire.AppendUETCRC(build(wire.AppendUDPFrame(g.B, &ff)))
 	g.Due = max(p.at, x.n.Now()) + farLink
+	if !x.busy {
+		g.Due = x.to + farLink
+	}
 	x.n.Deliver(0, g)
 }
 
@@ -127,7 +134,7 @@ func (x *far) polite(p *seen) {
 	}
 }
 
-func (x *far) call(fn func(now vt.Time)) { x.n.Call(x.n.Now()+1, fn) }
+func (x *far) call(fn func(now vt.Time)) { x.n.Call(x.to+1, fn) }
 
 func (x *far) send(ep *Endpoint, dst, n int, ctx uint64) {
 	x.call(func(now vt.Time) {
@@ -137,11 +144,9 @@ func (x *far) send(ep *Endpoint, dst, n int, ctx uint64) {
 	})
 }
 
-// run goes on for d, or until nothing is left to happen.
 func (x *far) run(d time.Duration) {
-	for end := x.n.Now().Add(d); x.n.Next() <= end && x.n.Next() != vt.Never; {
-		x.n.Advance(x.n.Next())
-	}
+	x.to = x.to.Add(d)
+	x.n.Advance(x.to)
 }
 
 // requests are the requests seen from the i-th packet on.
@@ -769,5 +774,17 @@ func TestB19_PoolEmpty(t *testing.T) {
 	x.run(10 * time.Second)
 	if r := x.f.m.Residue(); r != "" {
 		t.Error(fmt.Sprint("left: ", r))
+	}
+
+	for i := range 3 { // two idle ones: the one that was idle for longer has to go
+		x.send(x.ep, i, 10, 0)
+		x.run(time.Millisecond)
+	}
+	peers := map[netip.Addr]bool{}
+	for _, p := range x.f.PDCs(nil) {
+		peers[p.Peer] = true
+	}
+	if len(x.got) != 33 || x.got[32].Err != nil || len(peers) != 2 || !peers[farAddr(1)] || !peers[farAddr(2)] {
+		t.Errorf("%d completions, PDCs to %v", len(x.got), peers)
 	}
 }
