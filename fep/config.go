@@ -92,7 +92,7 @@ type Config struct {
 	Secure     pds.Secure
 	PSNLimit   uint32
 
-	MessageIdle   time.Duration // a target gives up a silent message after this, and an initiator a read without data, 0: 5 s
+	MessageIdle   time.Duration // target gives up a silent message after this, 0: 5 s
 	MaxMessages   int           // messages under way at the target; beyond it packets are refused with NO_SES_MSG_AVAIL; 0: no limit
 	AnswerDelay   time.Duration // SES takes so long to answer a request; for tests of what PDS does meanwhile
 	RI            uint16        // resource index of all endpoints, 0: 15

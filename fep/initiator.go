@@ -33,11 +33,41 @@ type txMsg struct {
 	posted vt.Time
 
 	mid  uint16
-	done bool    // PDS has nothing more to do
-	sent uint32  // bytes handed to packets
-	got  uint32  // READ: bytes of data that came
-	last vt.Time // READ: when the last of them came, or the last acknowledgement of a request
-	err  error   // the first error response
+	done bool   // PDS has nothing more to do
+	sent uint32 // bytes handed to packets
+	got  uint32 // READ: bytes of data that came
+	err  error  // the first error response
+
+	last     vt.Time // READ: data came, or the requests were acknowledged
+	nextRead *txMsg  // in FEP.reading
+	prevRead *txMsg
+}
+
+// readList is all reads that wait for data, in the order of posting.
+type readList struct{ head, tail *txMsg }
+
+func (l *readList) add(m *txMsg) {
+	m.prevRead = l.tail
+	if l.tail == nil {
+		l.head = m
+	} else {
+		l.tail.nextRead = m
+	}
+	l.tail = m
+}
+
+func (l *readList) remove(m *txMsg) {
+	if m.prevRead == nil {
+		l.head = m.nextRead
+	} else {
+		m.prevRead.nextRead = m.nextRead
+	}
+	if m.nextRead == nil {
+		l.tail = m.prevRead
+	} else {
+		m.nextRead.prevRead = m.prevRead
+	}
+	m.nextRead, m.prevRead = nil, nil
 }
 
 // isRead says that payload comes back instead of going out.
@@ -151,10 +181,10 @@ func (m *txMsg) Rewind() bool {
 // Done implements pds.Sender.
 func (m *txMsg) Done(now vt.Time) {
 	m.done, m.last = true, now
-	m.settle(now)
-	if f := m.ep.f; f.reads[m.mid] == m {
-		f.armSweep(now)
+	if m.isRead() && m.err == nil && int(m.got) < len(m.buf) {
+		m.ep.f.armSweep(now)
 	}
+	m.settle(now)
 }
 
 // settle completes the message once everything of it was sent and acknowledged, and all data of a read is in.
@@ -181,6 +211,7 @@ func (m *txMsg) complete(now vt.Time, err error) {
 	}
 	if m.isRead() {
 		delete(f.reads, m.mid)
+		f.reading.remove(m)
 		m.Unlock(now)
 	}
 	if err == nil {

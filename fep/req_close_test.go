@@ -13,7 +13,7 @@ import (
 
 // header sends a one-packet message with any request header.
 func (s *stub) header(typ wire.PDSType, next wire.NextHdr, fl wire.ReqFlags, psn int32, id, dpdcid uint16) {
-	s.inject(0, 10, func(b []byte) []byte {
+	s.from(0, 10, func(b []byte) []byte {
 		return plain(b, wire.RequestFields{Type: typ, Next: next, Flags: fl, PSN: s.start.Add(psn), SPDCID: id, DPDCID: dpdcid, PSNOffset: uint16(psn)}, 9, 9, 10)
 	})
 }
@@ -302,23 +302,23 @@ func TestC11_UnknownPDC(t *testing.T) {
 	}
 	s.header(wire.TypeRODReq, wire.NextRequestStd, 0, 1, stubPDC+1, peer) // somebody else's
 	s.expect("1 NACK INV_DPDCID psn 1")
-	s.inject(2, 10, func(b []byte) []byte {
+	s.from(2, 10, func(b []byte) []byte {
 		return plain(b, wire.RequestFields{Type: wire.TypeRUDReq, Next: wire.NextRequestStd, PSN: s.start, SPDCID: stubPDC, DPDCID: peer}, 9, 9, 10)
 	})
 	s.expect("1 NACK INV_DPDCID psn 0")
 	before := s.feps[1].C[UnknownPDCID]
 	for _, typ := range []wire.PDSType{wire.TypeAck, wire.TypeAckCC, wire.TypeAckCCX} {
-		s.inject(0, 46, func(b []byte) []byte {
+		s.from(0, 46, func(b []byte) []byte {
 			return wire.AppendAck(b, &wire.AckFields{Type: typ, CACK: s.start, SPDCID: stubPDC, DPDCID: peer + 1, MPR: 8})
 		})
 	}
 	for code := range 256 {
-		s.inject(0, 46, func(b []byte) []byte {
+		s.from(0, 46, func(b []byte) []byte {
 			return wire.AppendNack(b, &wire.NackFields{Type: wire.TypeNack, Code: wire.NackCode(code), PSN: s.start, SPDCID: stubPDC, DPDCID: peer + 1})
 		})
 	}
 	for ctl := range wire.CtlType(9) {
-		s.inject(0, 46, func(b []byte) []byte {
+		s.from(0, 46, func(b []byte) []byte {
 			return wire.AppendCtrl(b, &wire.CtrlFields{Ctl: ctl, Flags: wire.CtrlAR, PSN: s.start, SPDCID: stubPDC, DPDCID: peer + 1})
 		})
 	}
@@ -378,7 +378,7 @@ func TestC12_TargetRestarts(t *testing.T) {
 			var pe *PDCError
 			if g.Err != nil {
 				failed++
-				if !errors.As(g.Err, &pe) && !errors.Is(g.Err, ErrAborted) || pe != nil && pe.Code != 0 && pe.Code != wire.NackInvDPDCID {
+				if !errors.As(g.Err, &pe) && !errors.Is(g.Err, ErrNoData) || pe != nil && pe.Code != 0 && pe.Code != wire.NackInvDPDCID {
 					t.Errorf("%s: operation %d: %v", c.name, g.Ctx, g.Err)
 				}
 			}
@@ -418,7 +418,7 @@ func readOfALostTarget(t *testing.T) {
 		t.Fatalf("completions %+v", x.got)
 	}
 	x.run(200 * time.Millisecond)
-	if len(x.got) != 1 || !errors.Is(x.got[0].Err, ErrAborted) {
+	if len(x.got) != 1 || !errors.Is(x.got[0].Err, ErrNoData) {
 		t.Fatalf("completions %+v", x.got)
 	}
 	x.run(10 * time.Second)
@@ -599,7 +599,7 @@ func TestC17_SecureExpectedStart(t *testing.T) {
 	s := newStub(t, Config{Secure: d, NewPDCTime: 50 * time.Millisecond})
 	s.start = 5000
 	open := func(id uint16) {
-		s.inject(0, 10, func(b []byte) []byte { return plain(b, s.syn(id, 0), 1, 1, 10) })
+		s.from(0, 10, func(b []byte) []byte { return plain(b, s.syn(id, 0), 1, 1, 10) })
 	}
 	s.open() // at the expected start
 	s.recv(1, 10)
@@ -674,7 +674,7 @@ func TestC19_PendingExpires(t *testing.T) {
 	s := newStub(t, Config{Secure: &domain{expected: 9000}, NewPDCTime: 5 * time.Millisecond})
 	begin := s.now + 1000
 	for range 3 {
-		s.inject(0, 10, func(b []byte) []byte { return plain(b, s.syn(stubPDC, 0), 1, 1, 10) })
+		s.from(0, 10, func(b []byte) []byte { return plain(b, s.syn(stubPDC, 0), 1, 1, 10) })
 		s.expect("1 NACK NEW_START_PSN psn 0")
 		s.now += 1_500_000
 	}

@@ -159,8 +159,8 @@ func (x *far) requests(i int) (list []*seen) {
 	return list
 }
 
-// inject delivers a packet to node 1 in the name of any node, with any code point, and runs what follows at once.
-func (s *stub) inject(src int, dscp uint8, build func(b []byte) []byte) {
+// from delivers a packet to node 1 in the name of any node, with any code point, and runs what follows at once.
+func (s *stub) from(src int, dscp uint8, build func(b []byte) []byte) {
 	g := s.nodes[1].Pool.Get()
 	ff := wire.FrameFields{DstMAC: testMAC(1), SrcMAC: testMAC(0), Src: testAddr(src), Dst: testAddr(1), EV: s.ev, DSCP: dscp}
 	g.B = build(wire.AppendUDPFrame(g.B, &ff))
@@ -190,7 +190,7 @@ func (s *stub) syn(id uint16, off uint16) wire.RequestFields {
 
 // readRequest asks for total bytes of a region in one packet.
 func (s *stub) readRequest(psn int32, fl wire.ReqFlags, mid uint16, key uint64, total int) {
-	s.inject(0, 10, func(b []byte) []byte {
+	s.from(0, 10, func(b []byte) []byte {
 		f := wire.RequestFields{Type: wire.TypeRUDReq, Next: wire.NextRequestStd, Flags: fl, PSN: s.start.Add(psn), SPDCID: stubPDC,
 			DPDCID: s.peer, PSNOffset: uint16(psn)}
 		return wire.AppendSESStd(wire.AppendRequest(b, &f), &wire.StdFields{HeadFields: wire.HeadFields{Opcode: wire.OpRead,
@@ -408,7 +408,7 @@ func TestB07_SameSPDCID(t *testing.T) {
 	for i, src := range []int{0, 2} {
 		s.start = wire.PSN(1000 + 500*i)
 		s.recv(5, 10)
-		s.inject(src, 10, func(b []byte) []byte { return plain(b, s.syn(stubPDC, 0), 1, 5, 10) })
+		s.from(src, 10, func(b []byte) []byte { return plain(b, s.syn(stubPDC, 0), 1, 5, 10) })
 		s.expect("1 ACK_CC cack 0 off 0 RESPONSE OK 10")
 		in, _ := uet(s.raw[i])
 		if _, dst := addrs(&in); dst != testAddr(src) {
@@ -446,7 +446,7 @@ func TestB09_NoPDC(t *testing.T) {
 	s.open()
 	s.recv(2, 10)
 	other := func() {
-		s.inject(2, 10, func(b []byte) []byte { return plain(b, s.syn(9, 0), 1, 2, 10) })
+		s.from(2, 10, func(b []byte) []byte { return plain(b, s.syn(9, 0), 1, 2, 10) })
 	}
 	other()
 	s.expect("1 NACK NO_PDC_AVAIL psn 0")
@@ -467,7 +467,7 @@ func TestB09_NoPDC(t *testing.T) {
 func TestB10_ControlOpensNothing(t *testing.T) {
 	s := newStub(t, Config{})
 	send := func(ctl wire.CtlType, fl wire.CtrlFlags, id uint16) {
-		s.inject(0, 46, func(b []byte) []byte {
+		s.from(0, 46, func(b []byte) []byte {
 			b = wire.AppendCtrl(b, &wire.CtrlFields{Ctl: ctl, Flags: fl, PSN: s.start, SPDCID: id, Payload: uint32(s.start)})
 			if ctl == wire.CtlNegotiation {
 				b = wire.AppendNegotiation(b, 1)
@@ -510,7 +510,7 @@ func TestB10_ControlOpensNothing(t *testing.T) {
 func TestB11_TrimmedSYN(t *testing.T) {
 	s := newStub(t, Config{})
 	for dscp, want := range map[uint8]string{34: "1 NACK TRIMMED psn 0", 36: "1 NACK TRIMMED_LASTHOP psn 0"} {
-		s.inject(0, dscp, func(b []byte) []byte { return plain(b, s.syn(stubPDC, 0), 1, 1, 10)[:len(b)+12+44] })
+		s.from(0, dscp, func(b []byte) []byte { return plain(b, s.syn(stubPDC, 0), 1, 1, 10)[:len(b)+12+44] })
 		s.expect(want)
 		if n := s.lastNack(); n.SPDCID() != 0 || n.DPDCID() != stubPDC || s.feps[1].C[PDCOpened] != 0 {
 			t.Errorf("SPDCID %x, DPDCID %x, %d PDCs", n.SPDCID(), n.DPDCID(), s.feps[1].C[PDCOpened])
@@ -547,7 +547,7 @@ func TestB12_NoPDCWithoutRUDOrROD(t *testing.T) {
 			continue
 		}
 		tried++
-		s.inject(0, 10, func(b []byte) []byte {
+		s.from(0, 10, func(b []byte) []byte {
 			at := len(b)
 			b = plain(b, s.syn(stubPDC, 0), 1, 1, 10)
 			b[at] = b[at]&7 | byte(typ)<<3

@@ -1,8 +1,6 @@
 package fep
 
 import (
-	"slices"
-
 	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/internal/wheel"
@@ -436,30 +434,19 @@ func (f *FEP) armSweep(now vt.Time) {
 	}
 }
 
-// sweepReads gives up reads whose requests have all been acknowledged and whose data has not come for MessageIdle: the target has
-// lost them in a restart (uet-pds-ses.md 16.2). It returns when the next one is due.
-func (f *FEP) sweepReads(now vt.Time) vt.Time {
-	next := vt.Never
-	var late []*txMsg
-	for _, m := range f.reads {
-		switch due := m.last.Add(f.cfg.MessageIdle); {
-		case !m.done:
-		case due > now:
-			next = min(next, due)
-		default:
-			late = append(late, m)
-		}
-	}
-	slices.SortFunc(late, func(a, b *txMsg) int { return int(a.mid) - int(b.mid) })
-	for _, m := range late {
-		m.complete(now, ErrAborted)
-	}
-	return next
-}
-
-// Fire implements wheel.Owner: it gives up messages and reads that have been silent for MessageIdle.
+// Fire implements wheel.Owner: it gives up messages that have been silent for MessageIdle, and reads whose requests were
+// acknowledged while no data comes.
 func (f *FEP) Fire(now vt.Time, _ *wheel.Timer) {
-	next := f.sweepReads(now)
+	next := vt.Never
+	for m := f.reading.head; m != nil; {
+		after := m.nextRead
+		if due := m.last.Add(f.cfg.MessageIdle); m.done && due <= now {
+			m.complete(now, ErrNoData)
+		} else if m.done {
+			next = min(next, due)
+		}
+		m = after
+	}
 	for m := f.rx.head; m != nil; {
 		after := m.next
 		if due := m.last.Add(f.cfg.MessageIdle); due > now {

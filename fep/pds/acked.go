@@ -40,9 +40,12 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 		return
 	}
 	m.C[AckRx]++
-	p.lastUse, s.act, p.keepalives, s.tails = now, now, 0, 0
+	s.act, p.keepalives, s.tails = now, 0, 0
+	if !a.P() {
+		p.lastUse = now // that somebody answers a Probe is no use of the PDC
+	}
 	p.learn(a.SPDCID())
-	if cack.After(s.cack) {
+	if !cack.Before(s.cack) {
 		s.cack = cack
 		if a.HasCC() {
 			if a.MPR() == 0 {
@@ -80,6 +83,7 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	if p.state == CloseWait && s.unacked() == 0 && a.Flags()&wire.AckEPSN != 0 && next == wire.NextNone && len(resp) >= 4 && m.cfg.Secure != nil {
 		m.cfg.Secure.Expected(p.peer, p.job, wire.PSN(be32(resp)))
 	}
+	p.armProbe(now)
 	p.after(now)
 }
 
