@@ -61,6 +61,7 @@ func (t *pdcTable) reset(size int, rng *rand.Rand) {
 	if t.shift == 16 {
 		t.n, t.free = size-1, t.free[1:] // slot 0 would have id 0 and no other
 	}
+	t.head = int(gen>>16) % max(1, len(t.free)) // after a restart the ids are not those that peers know
 }
 
 func (t *pdcTable) mask() uint16 { return uint16(1<<t.shift - 1) }
