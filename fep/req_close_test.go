@@ -447,6 +447,7 @@ func TestC14_HeaderMismatch(t *testing.T) {
 
 // TestC15_EachFailsOnce: an error of a PDC fails each outstanding operation exactly once: sent, waiting, read, and half done.
 func TestC15_EachFailsOnce(t *testing.T) {
+	t.Run("half done", halfDone)
 	for _, code := range []wire.NackCode{0, wire.NackInvDPDCID, wire.NackUnexpEvent} {
 		x := newFar(t, Config{PDCsPerKey: 1}, 1)
 		dead := false
@@ -486,6 +487,46 @@ func TestC15_EachFailsOnce(t *testing.T) {
 		if len(done) != 12 || len(x.got) != 12 || x.f.C[PDCFailed] != 1 || x.f.m.Residue() != "" || x.f.mids.n != 0 {
 			t.Errorf("%v: %d operations, %d completions, %d PDCs failed, left %q", code, len(done), len(x.got), x.f.C[PDCFailed], x.f.m.Residue())
 		}
+	}
+}
+
+// halfDone makes a PDC fail on which a read waits for its data, one packet is lost again and again, and a long message is stuck
+// with all that it has sent acknowledged.
+func halfDone(t *testing.T) {
+	x := newFar(t, Config{PDCsPerKey: 1, MPR: 1}, 1)
+	lost := wire.PSN(0)
+	x.on = func(p *seen) {
+		switch start := x.seen[0].req.PSN(); {
+		case p.req == nil:
+		case p.req.PSN() == start:
+			x.ack(p, func(a *wire.AckFields) { a.MPR = 1 })
+		case p.req.PSN() == start+1:
+			lost = start + 1
+		default:
+			x.ack(p, func(a *wire.AckFields) { a.CACK, a.AckOffset, a.MPR = start, int16(p.req.PSN()-start), 1 })
+		}
+	}
+	x.call(func(now vt.Time) {
+		_ = x.ep.Read(now, 0, make([]byte, 1000), 1, 0, 0)
+		_ = x.ep.Write(now, 0, make([]byte, 1000), 1, 0, 1)
+		_ = x.ep.Write(now, 0, make([]byte, 1<<20), 1, 0, 2)
+		_ = x.ep.Write(now, 0, make([]byte, 1000), 1, 0, 3)
+	})
+	x.run(500 * time.Microsecond)
+	if p := x.f.PDCs(nil)[0]; len(x.got) != 0 || p.Locks != 1 || p.Tx.Next-lost != 128 || p.Messages != 2 {
+		t.Fatalf("not what the test wants: %+v, completions %v", p, x.got)
+	}
+	x.run(time.Minute)
+	done := map[uint64]int{}
+	for _, c := range x.got {
+		var pe *PDCError
+		if !errors.As(c.Err, &pe) || pe.Code != 0 {
+			t.Errorf("operation %d: %v", c.Ctx, c.Err)
+		}
+		done[c.Ctx]++
+	}
+	if len(done) != 4 || len(x.got) != 4 || x.f.m.Residue() != "" {
+		t.Errorf("%d operations, %d completions, left %q", len(done), len(x.got), x.f.m.Residue())
 	}
 }
 
