@@ -19,6 +19,10 @@
 // Packets are pulled: the port asks NextFrame when its serializer is free, and the packet is built then. Payload is read from
 // the caller's buffer, again for a retransmission, so a buffer belongs to the FEP until its completion.
 //
+// A peer that restarts has forgotten its PDCs. Operations under way end within Patience of package pds (63 ms), done if the PDC was
+// still being opened, else with INV_DPDCID or with used-up retransmissions; a read that was already accepted ends after MessageIdle
+// (5 s), and so does a receive that had begun. A PDC that was idle costs one operation. What comes after that works.
+//
 // What it does: SEND, TAGGED_SEND, WRITE and READ with standard headers in RUD or, on an ordered endpoint, ROD; idempotent WRITE
 // and READ in RUDI; datagrams in UUD. It refuses, with the standard's codes, atomics, rendezvous and deferrable sends, completion
 // data, and the optimized headers except for datagrams. Rules follow uet-pds-ses.md, layouts uet-wire.md (UE 1.0.3).

@@ -152,7 +152,7 @@ func (m *Manager) startPSN(p *PDC) wire.PSN {
 			return psn
 		}
 	}
-	last := m.pdcs.last[p.id&m.pdcs.mask()]
+	last := m.pdcs.last[p.id]
 	start := wire.PSN(0)
 	for start == 0 || start.Diff(last) < 1<<16 && last.Diff(start) < 1<<16 {
 		start = wire.PSN(m.rng.Uint32())
@@ -176,7 +176,7 @@ func (p *PDC) release(now vt.Time, why Counter, err *Error) {
 	p.s.drop(m)
 	p.d.drop(m)
 	if p.initiator {
-		m.pdcs.last[p.id&m.pdcs.mask()] = p.s.next - 1
+		m.pdcs.last[p.id] = p.s.next - 1
 		m.ungroup(p)
 	}
 	m.up.Closed(now, p, err)

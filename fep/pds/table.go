@@ -41,9 +41,9 @@ func (q *pdcQueue) pop() *PDC {
 // slot, and slots are used in turn: an id comes back as late as it can.
 type pdcTable struct {
 	slots []*PDC
-	ids   []uint16   // next id of every slot
-	last  []wire.PSN // last PSN that the slot's previous user sent
-	free  []uint16   // slots, FIFO in a ring
+	ids   []uint16            // next id of every slot
+	last  map[uint16]wire.PSN // by id: the last PSN that its previous user sent
+	free  []uint16            // slots, FIFO in a ring
 	head  int
 	n     int // free ones
 	shift uint
@@ -51,7 +51,7 @@ type pdcTable struct {
 
 func (t *pdcTable) reset(size int, rng *rand.Rand) {
 	t.shift = uint(bits.Len(uint(size - 1)))
-	t.slots, t.ids, t.last = make([]*PDC, size), make([]uint16, size), make([]wire.PSN, size)
+	t.slots, t.ids, t.last = make([]*PDC, size), make([]uint16, size), map[uint16]wire.PSN{}
 	t.free, t.head, t.n = make([]uint16, size), 0, size
 	gen := rng.Uint32()
 	for i := range t.slots {
@@ -61,6 +61,7 @@ func (t *pdcTable) reset(size int, rng *rand.Rand) {
 	if t.shift == 16 {
 		t.n, t.free = size-1, t.free[1:] // slot 0 would have id 0 and no other
 	}
+	t.head = int(gen>>16) % max(1, len(t.free)) // after a restart the ids are not those that peers know
 }
 
 func (t *pdcTable) mask() uint16 { return uint16(1<<t.shift - 1) }
