@@ -120,10 +120,10 @@ func TestE04_Piggyback(t *testing.T) {
 
 // clearOracle follows what a source may know: which of its PSNs the ACKs on their way to it complete.
 type clearOracle struct {
-	start, clear, high wire.PSN
-	got                map[wire.PSN]bool
-	cack               wire.PSN
-	checked            int
+	start, clear wire.PSN
+	got          map[wire.PSN]bool
+	cack         wire.PSN
+	checked      int
 }
 
 // Requirement E05: CLEAR never goes back, and never above the lowest PSN that is not complete, in both directions, whatever is lost,
