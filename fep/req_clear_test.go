@@ -41,7 +41,7 @@ func TestE01_Replay(t *testing.T) {
 
 // sendBad posts n sends that nobody has a receive for.
 func (l *lab) sendBad(n int) {
-	l.call(0, max(l.nodes[0].Now(), l.nodes[1].Now())+1, func(now vt.Time) {
+	l.call(0, l.now()+1, func(now vt.Time) {
 		for i := range n {
 			if err := l.eps[0].Send(now, 1, nil, 1000+uint64(i)); err != nil {
 				l.t.Error(err)
@@ -66,10 +66,10 @@ func TestE02_ReqClear(t *testing.T) {
 			t.Errorf("%s", line(from, b, 0))
 		}
 	}
-	l.write(1, 20*4096)
+	l.writeOne(1, 20*4096)
 	l.sendBad(3)
 	l.call(0, 30_000, func(now vt.Time) { _ = l.eps[0].Read(now, 1, make([]byte, 8), 1, 0, 5) })
-	l.pass(100_000)
+	l.after(100_000)
 	if seen[true] != 4 || seen[false] < 3 || len(l.got[0]) != 5 {
 		t.Errorf("%v, %d completions", seen, len(l.got[0]))
 	}
@@ -91,7 +91,7 @@ func TestE03_Command(t *testing.T) {
 		}
 	}
 	l.sendBad(1)
-	l.pass(100_000_000)
+	l.after(100_000_000)
 	wantLines(t, *got, []string{"0 RUD_REQ psn 0 clr -1 AR", "1 ACK_CC cack -1 off 1" + noMatch, "0 CLEAR_COMMAND clear 0"})
 	if n != 1 || l.count(GtdInUse) != 0 {
 		t.Errorf("%d Clear Commands, %d kept", n, l.count(GtdInUse))
@@ -104,8 +104,8 @@ func TestE04_Piggyback(t *testing.T) {
 	l.exchange(10)
 	got := l.trace()
 	l.sendBad(1)
-	same := l.write(1, 40*4096)
-	l.pass(50_000)
+	same := l.writeOne(1, 40*4096)
+	l.after(50_000)
 	carried := false
 	for i, s := range *got {
 		if strings.Contains(s, "CLEAR_COMMAND") {
@@ -197,7 +197,7 @@ func TestE05_Monotonic(t *testing.T) {
 			}
 		}
 	})
-	l.pass(500_000_000)
+	l.after(500_000_000)
 	n := 0
 	for _, o := range all {
 		n += o.checked
@@ -214,11 +214,11 @@ func TestE06_Request(t *testing.T) {
 	e.ack(farAck{cack: -1, named: 0, req: wire.AckReqClear, rc: wire.RCNoMatch, mid: 1})
 	e.got = nil
 	for range 2 {
-		e.ctrl(wire.CtlClearRequest, uint32(e.start))
+		e.ctrl(wire.CtlClearRequest, 0, 0)
 		e.expect("0 CLEAR_COMMAND clear 0")
 	}
 	e.ack(farAck{cack: 0, named: 1})
-	e.ctrl(wire.CtlClearRequest, uint32(e.start)+1)
+	e.ctrl(wire.CtlClearRequest, 0, 1)
 	e.expect("0 CLEAR_COMMAND clear 1")
 }
 
@@ -234,18 +234,18 @@ func TestE07_LostCommand(t *testing.T) {
 		got := l.trace()
 		l.script = nth(0, fate{drop: true}, clears)
 		l.sendBad(1)
-		l.pass(500_000)
+		l.after(500_000)
 		want := []string{"0 RUD_REQ psn 0 clr -1 AR", "1 ACK_CC cack -1 off 1" + noMatch, "0 CLEAR_COMMAND clear 0"}
 		if l.count(GtdInUse) != 1 {
 			t.Fatalf("%d kept", l.count(GtdInUse))
 		}
 		if busy {
-			l.write(1, 10)
+			l.writeOne(1, 10)
 			want = append(want, "0 RUD_REQ psn 1 clr -1 AR", "1 ACK_CC cack 1 off 0 RESPONSE OK 10")
 		} else {
 			want = append(want, "1 CLEAR_REQUEST psn 0", "0 CLEAR_COMMAND clear 0")
 		}
-		l.pass(100_000_000)
+		l.after(100_000_000)
 		for i, s := range *got {
 			if strings.HasPrefix(s, "1 CLEAR_REQUEST") {
 				(*got)[i] = "1 CLEAR_REQUEST psn 0" // it has none
@@ -277,7 +277,7 @@ func TestE08_NoSlot(t *testing.T) {
 	l := newLab(t, Config{GtdSlots: 1, PDCsPerKey: 1}) // a source waits, and loses nothing
 	l.exchange(10)
 	l.sendBad(2)
-	l.pass(100_000_000)
+	l.after(100_000_000)
 	if len(l.got[0]) != 3 || l.count(RespErrTx) != 2 || l.count(NackTxRes) == 0 || l.count(GtdInUse) != 0 {
 		t.Errorf("%d completions, %d errors, %d NACKs", len(l.got[0]), l.count(RespErrTx), l.count(NackTxRes))
 	}
@@ -297,7 +297,7 @@ func TestE10_Retransmitted(t *testing.T) {
 	e.write(0, 10, 10, 10)
 	e.expect("0 RUD_REQ psn 0 clr -1 SYN off 0 AR", "0 RUD_REQ psn 1 clr -2 SYN off 1 AR", "0 RUD_REQ psn 2 clr -3 SYN off 2 AR")
 	e.ack(farAck{cack: 0, named: 0})
-	e.wait(1_100_000)
+	e.pass(1_100_000)
 	e.expect("0 RUD_REQ psn 1 clr -1 AR RETX", "0 RUD_REQ psn 2 clr -2 AR RETX")
 }
 
@@ -331,7 +331,7 @@ func TestE12_Pinned(t *testing.T) {
 	e.ack(farAck{cack: 0, mpr: 1})
 	e.sendBad(1)
 	e.write(1, 300*4096)
-	e.wait(50_000)
+	e.pass(50_000)
 	for i := range int32(127) {
 		e.ack(farAck{cack: 0, named: i + 2, mpr: 1})
 	}
@@ -344,7 +344,7 @@ func TestE12_Pinned(t *testing.T) {
 	}
 	e.got = nil
 	e.ack(farAck{cack: 128, named: 128, mpr: 1})
-	e.wait(50_000)
+	e.pass(50_000)
 	if n := e.fresh(); n != 128 {
 		t.Errorf("%d packets more, want 128", n)
 	}

@@ -9,56 +9,24 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// farEnd speaks raw packets to node 0 in the name of node 1, and collects what node 0 sends: it is to a source what the stub is
-// to a target.
-type farEnd struct {
-	*lab
-	start wire.PSN
-	peer  uint16 // node 0's PDCID
-	known bool
-	got   []string
-	now   vt.Time
-}
+// farEnd is a peerStub for sources that put all messages on one PDC.
+type farEnd struct{ *peerStub }
 
-const farPDC = 0x0456
-
-// newFarEnd makes one PDC per peer, so that all messages share it.
 func newFarEnd(t testing.TB, cfg Config) *farEnd {
 	cfg.PDCsPerKey = 1
-	e := &farEnd{lab: newLab(t, cfg), now: 1000}
-	e.script = func(from int, b []byte) fate {
-		if r, err := wire.ParseRequest(firstUET(b)); err == nil && !e.known {
-			e.start, e.peer, e.known = r.StartPSN(), r.SPDCID(), true
-		}
-		e.got = append(e.got, line(from, b, e.start))
-		return fate{drop: true}
-	}
-	return e
+	return &farEnd{newPeerStub(t, cfg)}
 }
 
-// wait lets d nanoseconds pass.
-func (e *farEnd) wait(d vt.Time) { e.now += d; e.run(e.now) }
-
-// write posts writes of n bytes, their contexts from ctx on.
+// write posts writes of these sizes, their contexts from ctx on.
 func (e *farEnd) write(ctx uint64, sizes ...int) {
-	e.call(0, e.now+1, func(now vt.Time) {
+	e.post(func(now vt.Time) error {
 		for i, n := range sizes {
 			if err := e.eps[0].Write(now, 1, make([]byte, n), 1, 0, ctx+uint64(i)); err != nil {
-				e.t.Error(err)
+				return err
 			}
 		}
+		return nil
 	})
-	e.wait(1000)
-}
-
-func (e *farEnd) send(build func(b []byte) []byte) {
-	g := e.nodes[0].Pool.Get()
-	ff := wire.FrameFields{DstMAC: testMAC(0), SrcMAC: testMAC(1), Src: testAddr(1), Dst: testAddr(0), EV: 9, DSCP: 46}
-	g.B = wire.AppendUETCRC(build(wire.AppendUDPFrame(g.B, &ff)))
-	e.now += 1000
-	g.Due = e.now
-	e.nodes[0].Deliver(0, g)
-	e.wait(999)
 }
 
 // farAck is an ACK with PSNs relative to the start.
@@ -72,34 +40,18 @@ type farAck struct {
 }
 
 func (e *farEnd) ack(a farAck) {
-	e.send(func(b []byte) []byte {
-		f := wire.AckFields{Type: wire.TypeAckCC, Next: wire.NextResponse, Req: a.req, AckOffset: int16(a.named - a.cack),
-			CACK: e.start.Add(a.cack), SPDCID: farPDC, DPDCID: e.peer, MPR: uint8(a.mpr), SACKOffset: 1, SACKBitmap: a.bits}
-		switch a.mpr {
-		case 0:
-			f.MPR = 8
-		case -1:
-			f.MPR = 0
-		}
-		r := wire.ResponseFields{RespFields: wire.RespFields{Opcode: wire.RespDefault, ReturnCode: wire.RCOK, JobID: testJob}}
-		if a.rc != 0 {
-			r.Opcode, r.ReturnCode, r.MessageID = wire.RespResponse, a.rc, a.mid
-		}
-		return wire.AppendSESResponse(wire.AppendAck(b, &f), &r)
-	})
-}
-
-func (e *farEnd) ctrl(ctl wire.CtlType, payload uint32) {
-	e.send(func(b []byte) []byte {
-		return wire.AppendCtrl(b, &wire.CtrlFields{Ctl: ctl, SPDCID: farPDC, DPDCID: e.peer, Payload: payload})
-	})
-}
-
-// expect compares what node 0 said since the last call.
-func (e *farEnd) expect(want ...string) {
-	e.t.Helper()
-	wantLines(e.t.(*testing.T), e.got, want)
-	e.got = nil
+	f := wire.AckFields{Next: wire.NextResponse, Req: a.req, AckOffset: int16(a.named - a.cack), MPR: uint8(a.mpr), SACKOffset: 1, SACKBitmap: a.bits}
+	r := wire.ResponseFields{RespFields: wire.RespFields{Opcode: wire.RespDefault, ReturnCode: wire.RCOK, JobID: testJob}}
+	if a.rc != 0 {
+		r.Opcode, r.ReturnCode, r.MessageID = wire.RespResponse, a.rc, a.mid
+	}
+	if a.mpr >= 0 {
+		e.ackWith(f, a.cack, wire.AppendSESResponse(nil, &r))
+		return
+	}
+	f.Type, f.MPR, f.CACK, f.SPDCID, f.DPDCID = wire.TypeAckCC, 0, e.start.Add(a.cack), peerPDC, e.spdc
+	e.inject(0, e.ev, 46, 0, func(b []byte) []byte { return wire.AppendSESResponse(wire.AppendAck(b, &f), &r) })
+	e.pass(500)
 }
 
 // fresh counts the data packets since the last call that were sent for the first time.
@@ -152,14 +104,14 @@ func (s *stub) last() wire.Ack {
 	return a
 }
 
-// pass runs d nanoseconds from the latest event.
-func (l *lab) pass(d vt.Time) { l.run(max(l.nodes[0].Now(), l.nodes[1].Now()) + d) }
+// after runs d nanoseconds from the latest event.
+func (l *lab) after(d vt.Time) { l.run(l.now() + d) }
 
-// write posts one message with data of its own and returns source and destination.
-func (l *lab) write(ctx uint64, n int) (same func() bool) {
+// writeOne posts a write with data of its own; same says whether they have arrived.
+func (l *lab) writeOne(ctx uint64, n int) (same func() bool) {
 	src, dst := fill(n, ctx), make([]byte, n)
 	key := l.eps[1].Register(dst)
-	l.call(0, max(l.nodes[0].Now(), l.nodes[1].Now())+1, func(now vt.Time) {
+	l.call(0, l.now()+1, func(now vt.Time) {
 		if err := l.eps[0].Write(now, 1, src, key, 0, ctx); err != nil {
 			l.t.Error(err)
 		}

@@ -38,7 +38,7 @@ func TestD01_Wrap(t *testing.T) {
 		r, err := wire.ParseRequest(firstUET(b))
 		return fate{drop: err == nil && !r.RETX() && (r.PSN() == 0xFFFFFFFF || r.PSN() == 0 || r.PSN() == 3)}
 	}
-	same := l.write(1, 12*4096)
+	same := l.writeOne(1, 12*4096)
 	l.call(0, 2, func(now vt.Time) {
 		for i := range uint64(8) { // PSNs -4 .. 3 end in errors
 			_ = l.eps[0].Send(now, 1, nil, 10+i)
@@ -124,7 +124,7 @@ func TestD06_Zeros(t *testing.T) {
 	e.ack(farAck{cack: 0, named: 1, bits: 0x7F})
 	e.ack(farAck{cack: 0, named: 1})
 	e.got = nil
-	e.wait(1_100_000)
+	e.pass(1_100_000)
 	e.expect("0 ACK_REQUEST psn 2 AR") // it asks for the response after the RTO
 }
 
@@ -141,7 +141,7 @@ func TestD07_OldAck(t *testing.T) {
 		t.Errorf("complete: %d", got)
 	}
 	e.got = nil
-	e.wait(1_100_000)
+	e.pass(1_100_000)
 	e.expect("0 RUD_REQ psn 3 clr -1 AR RETX")
 }
 
@@ -159,7 +159,7 @@ func TestD08_Beyond(t *testing.T) {
 		t.Errorf("%+v, want %+v; %d rejected", after, before, e.feps[0].C[StaleAck])
 	}
 	e.got = nil
-	e.wait(1_100_000)
+	e.pass(1_100_000)
 	e.expect("0 RUD_REQ psn 0 clr -1 SYN off 0 AR RETX", "0 RUD_REQ psn 1 clr -2 SYN off 1 AR RETX")
 }
 
@@ -170,7 +170,7 @@ func windowed(t *testing.T, mpr int) *farEnd {
 	e.ack(farAck{cack: 0, mpr: mpr})
 	e.got = nil
 	e.write(1, 700*4096)
-	e.wait(100_000)
+	e.pass(100_000)
 	return e
 }
 
@@ -187,7 +187,7 @@ func TestD09_Range(t *testing.T) {
 		t.Errorf("%d more without progress of CACK", n)
 	}
 	e.ack(farAck{cack: 1, named: 1, mpr: 1})
-	e.wait(1000)
+	e.pass(1000)
 	if n := e.fresh(); n != 1 {
 		t.Errorf("%d more for one PSN of progress", n)
 	}
@@ -207,7 +207,7 @@ func TestD10_Update(t *testing.T) {
 		{farAck{cack: 140, named: 140, mpr: 1}, 2},
 	} {
 		e.ack(c.a)
-		e.wait(50_000)
+		e.pass(50_000)
 		if n := e.fresh(); n != c.sent {
 			t.Errorf("ACK %d: %d packets, want %d", i, n, c.sent)
 		}
