@@ -131,7 +131,7 @@ func (p *PDC) dataEV() uint16 {
 func (p *PDC) wantAck(k *Packet, again bool) bool {
 	s, c := &p.s, &p.m.cfg
 	full := int64(c.nominal(wire.NextRequestStd.HeaderLen(), c.PayloadMTU))
-	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 ||
+	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 && !k.msg.More ||
 		c.Window-s.inflight < full || c.Window < int64(c.AckGenTrigger) || k.PSN.Diff(s.cack) >= s.span
 }
 
