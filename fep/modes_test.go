@@ -108,12 +108,10 @@ func TestRead(t *testing.T) {
 		"0 RUD_REQ psn 1 clr -1",
 		"0 RUD_REQ psn 2 clr -2",
 		"0 RUD_REQ psn 3 clr -3 AR",
-		"1 RUD_REQ psn 0 clr -1 AR",
+		"1 RUD_REQ psn 0 clr -1",
 		"1 ACK_CC cack 3 off 0 RESPONSE OK 0",
-		"1 RUD_REQ psn 1 clr -2 AR",
+		"1 RUD_REQ psn 1 clr -2",
 		"1 RUD_REQ psn 2 clr -3 AR",
-		"0 ACK_CC cack 0 off 0 DEFAULT_RESPONSE OK 0",
-		"0 ACK_CC cack 1 off 0 DEFAULT_RESPONSE OK 0",
 		"0 ACK_CC cack 2 off 0 DEFAULT_RESPONSE OK 0",
 	})
 	read(0)

@@ -35,7 +35,7 @@ func (f *FEP) read(now vt.Time, p *pds.PDC, m *rxMsg, q request, resp response, 
 		*ret = retMsg{f: f}
 	}
 	ret.data, ret.off, ret.total, ret.mid, ret.job = data, q.off, m.length, m.mid, resp.job
-	ret.S, ret.Len = ret, int64(len(data))
+	ret.S, ret.Len, ret.More = ret, int64(len(data)), q.off+q.n < m.length
 	f.m.Return(now, p, &ret.Msg)
 	return resp
 }

@@ -22,6 +22,11 @@ func (p *PDC) ack(now vt.Time, ev uint16, retx bool, psn wire.PSN, resp *Respons
 	}
 }
 
+// ackAll acknowledges what has come since the last ACK, with a default response.
+func (p *PDC) ackAll(now vt.Time) {
+	p.ack(now, p.d.ackEV, false, p.d.ackPSN, &Response{Job: p.job})
+}
+
 // pushAck queues an ACK without its PSN.
 func (p *PDC) pushAck(now vt.Time, ev uint16, retx, ce bool) *ctlMsg {
 	c := p.m.pushCtl(wire.TypeAckCC, p.peer, ev)

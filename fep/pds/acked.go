@@ -153,9 +153,7 @@ func (p *PDC) after(now vt.Time) {
 	}
 	if !s.hasNew() {
 		p.m.wheel.Cancel(&p.rtx)
-		if len(p.m.waiting) > 0 && p.quiet() {
-			p.quiesce(now) // somebody else needs the place
-		}
+		p.makeRoom(now)
 		p.tryClose(now)
 	}
 }

@@ -102,12 +102,22 @@ func (p *PDC) quiesce(now vt.Time) {
 	p.tryClose(now)
 }
 
+// makeRoom begins to close a PDC that has nothing to do while messages wait for its place.
+func (p *PDC) makeRoom(now vt.Time) {
+	if len(p.m.waiting) > 0 && p.quiet() {
+		p.quiesce(now)
+	}
+}
+
 // tryClose sends the Close Command of a quiesced PDC that is done. It takes the next PSN and is sent again like data.
 func (p *PDC) tryClose(now vt.Time) {
 	if p.state != Quiesce || !p.quiet() {
 		return
 	}
 	p.state = CloseWait
+	if p.d.genCount > 0 {
+		p.ackAll(now) // see answered
+	}
 	p.sendClose(now, wire.CtlCloseCommand)
 }
 

@@ -262,7 +262,7 @@ func (p *PDC) onAckTimer(now vt.Time) {
 		if d.firstDue > now {
 			p.arm(&p.ackT, d.firstDue)
 		} else {
-			p.ack(now, d.ackEV, false, d.ackPSN, &Response{Job: p.job})
+			p.ackAll(now)
 		}
 	}
 	if len(d.kept) == 0 || int(d.clearTry) >= c.MaxRTORetx {

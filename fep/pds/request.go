@@ -282,7 +282,8 @@ func (p *PDC) answered(now vt.Time, psn wire.PSN, resp *Response, ev uint16, fl 
 	}
 	d.genCount += max(resp.Bytes, m.cfg.AckGenMinAdd)
 	d.ackPSN, d.ackEV, d.arrived = psn, ev, arrived
-	if resp.Gtd || fl&(wire.ReqAR|wire.ReqSYN|wire.ReqRETX) != 0 || ce || d.needAck || d.genCount >= m.cfg.AckGenTrigger {
+	if resp.Gtd || fl&(wire.ReqAR|wire.ReqSYN|wire.ReqRETX) != 0 || ce || d.needAck || d.genCount >= m.cfg.AckGenTrigger ||
+		p.state == CloseWait { // with data unacknowledged the target would close in error
 		p.ack(now, ev, fl&wire.ReqRETX != 0, psn, resp)
 		return
 	}

@@ -132,7 +132,7 @@ func (p *PDC) dataEV() uint16 {
 func (p *PDC) wantAck(k *Packet, again bool) bool {
 	s, c := &p.s, &p.m.cfg
 	room := max(int64(p.m.full), int64(c.AckGenTrigger))
-	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 ||
+	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 && !k.msg.More ||
 		c.Window-s.inflight < room || k.PSN.Diff(s.cack) >= s.span
 }
 

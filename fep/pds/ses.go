@@ -34,6 +34,7 @@ type Msg struct {
 	TC   uint8  // part of the choice of the PDC
 	Mode Mode
 	Lock bool  // lock_pdc: the PDC stays open until Unlock
+	More bool  // a part of something longer: its last packet is no reason to ask for an ACK
 	Len  int64 // bytes, for the choice of the PDC with the least to do
 
 	pdc     *PDC
@@ -56,6 +57,7 @@ func (m *Msg) Unlock(now vt.Time) {
 	}
 	p := m.pdc
 	m.unlock()
+	p.makeRoom(now)
 	p.tryClose(now)
 }
 
