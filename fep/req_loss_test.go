@@ -87,7 +87,7 @@ func (l *lab) trimming(dscp uint8, pick func(from int, u []byte) bool) func(int,
 		if !pick(from, firstUET(b)) {
 			return fate{}
 		}
-		l.trim(from, l.nodes[from].Now()+700, b, dscp, 128, true)
+		l.trim(from, l.nodes[from].Now()+560, b, dscp, 128, true)
 		return fate{drop: true}
 	}
 }
@@ -170,7 +170,7 @@ func (m *mute) sentAt(psn int32) (at []vt.Time) {
 	return at
 }
 
-// Requirement F01: a packet that times out is sent again with the same PSN, retx and AR.
+// F01: a packet that times out is sent again with the same PSN, retx and AR.
 func TestF01_RetransmissionByRTO(t *testing.T) {
 	l := newLab(t, Config{NoInfer: true})
 	l.exchange(10)
@@ -198,7 +198,7 @@ func TestF01_RetransmissionByRTO(t *testing.T) {
 	}
 }
 
-// Requirement F02: the time to the next retransmission doubles, and after five of them the PDC ends in error.
+// F02: the time to the next retransmission doubles, and after five of them the PDC ends in error.
 func TestF02_Backoff(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -229,7 +229,7 @@ func TestF02_Backoff(t *testing.T) {
 	}
 }
 
-// Requirement F03: a limit of 15 is none.
+// F03: a limit of 15 is none.
 func TestF03_NoLimit(t *testing.T) {
 	m := newMute(t, Config{MaxRTORetx: InfiniteRTO})
 	m.post(10)
@@ -242,7 +242,7 @@ func TestF03_NoLimit(t *testing.T) {
 	m.want(0, Completion{Kind: OpWrite, Ctx: 1, Len: 10})
 }
 
-// Requirement F04: the RTO runs from the last transmission, whatever that was for.
+// F04: the RTO runs from the last transmission, whatever that was for.
 func TestF04_TimerFromLastTransmission(t *testing.T) {
 	m := newMute(t, Config{})
 	m.post(10)
@@ -255,7 +255,7 @@ func TestF04_TimerFromLastTransmission(t *testing.T) {
 	}
 }
 
-// Requirement F05: a packet that was refused for want of resources is sent again NACK_Retx_Time later, and not before, even
+// F05: a packet that was refused for want of resources is sent again NACK_Retx_Time later, and not before, even
 // where its RTO is shorter.
 func TestF05_ResourceNack(t *testing.T) {
 	for code := wire.NackNoPDCAvail; code <= wire.NackPSNOORWindow; code++ {
@@ -272,7 +272,7 @@ func TestF05_ResourceNack(t *testing.T) {
 	}
 }
 
-// Requirement F06: five refusals of a packet are borne, the sixth ends the PDC; with a limit of 31 any number is borne.
+// F06: five refusals of a packet are borne, the sixth ends the PDC; with a limit of 31 any number is borne.
 func TestF06_NackLimit(t *testing.T) {
 	for _, c := range []struct{ limit, want int }{{0, 6}, {2, 3}, {InfiniteNack, 100}} {
 		m := newMute(t, Config{MaxNackRetx: c.limit, NackRetxTime: 100 * time.Microsecond})
@@ -296,7 +296,7 @@ func TestF06_NackLimit(t *testing.T) {
 	}
 }
 
-// Requirement F07: the RTO makes up for a lost NACK.
+// F07: the RTO makes up for a lost NACK.
 func TestF07_LostNack(t *testing.T) {
 	l := newLab(t, Config{NoInfer: true})
 	l.exchange(10)
@@ -316,7 +316,7 @@ func TestF07_LostNack(t *testing.T) {
 	}
 }
 
-// Requirement F08: a NACK for a PSN that is not outstanding, or for another PDC, changes nothing.
+// F08: a NACK for a PSN that is not outstanding, or for another PDC, changes nothing.
 func TestF08_NackOutsideWindow(t *testing.T) {
 	m := newMute(t, Config{})
 	m.post(3 * 4096)
@@ -347,7 +347,7 @@ func TestF08_NackOutsideWindow(t *testing.T) {
 // closing are the NACK codes that end a PDC (uet-pds-ses.md 11), other than CLOSING, by hand from the page.
 var closing = map[wire.NackCode]bool{0x0E: true, 0x0F: true, 0x11: true, 0x13: true, 0x15: true, 0x16: true, 0x19: true, 0xFE: true, 0xFF: true}
 
-// Requirement F09: each code that is to close the PDC does so, and no other, whether it is ordered or not. With CLOSING, a
+// F09: each code that is to close the PDC does so, and no other, whether it is ordered or not. With CLOSING, a
 // message of which nothing was delivered goes to another PDC.
 func TestF09_ClosingCodes(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
@@ -394,7 +394,7 @@ func TestF09_ClosingCodes(t *testing.T) {
 	m.exchange(100) // the end point lives on
 }
 
-// Requirement F10: NACKs with codes that mean nothing are dropped and counted.
+// F10: NACKs with codes that mean nothing are dropped and counted.
 func TestF10_UnknownCodes(t *testing.T) {
 	m := newMute(t, Config{})
 	m.post(10)
@@ -432,7 +432,7 @@ func (m *monotonous) Uint64() uint64 {
 	return uint64(*m) << 32
 }
 
-// Requirement F11: a trimmed packet is sent again as soon as its NACK is there, with another entropy value.
+// F11: a trimmed packet is sent again as soon as its NACK is there, with another entropy value.
 func TestF11_TrimmedAtOnce(t *testing.T) {
 	l := newLab(t, Config{})
 	l.call(0, 1, func(now vt.Time) { // draws the same entropy value most of the time
@@ -487,7 +487,7 @@ func (s *stub) build(r req) []byte {
 	return wire.AppendUETCRC(append(b, make([]byte, r.n)...))
 }
 
-// Requirement F12: a trimmed packet that had arrived before is acknowledged.
+// F12: a trimmed packet that had arrived before is acknowledged.
 func TestF12_TrimmedDuplicate(t *testing.T) {
 	s := newStub(t, Config{})
 	s.open()
@@ -499,7 +499,7 @@ func TestF12_TrimmedDuplicate(t *testing.T) {
 	s.expect("1 NACK TRIMMED psn 1")
 }
 
-// Requirement F13: of a trimmed packet nothing but its headers counts: neither lengths nor CRC, and SES does not see it.
+// F13: of a trimmed packet nothing but its headers counts: neither lengths nor CRC, and SES does not see it.
 func TestF13_TrimmedNotToSES(t *testing.T) {
 	const headers = wire.EthLen + wire.IPv4Len + wire.UDPLen + 12
 	for _, keep := range []int{headers, 64, 100, 128, 500, 1 << 20} {
@@ -525,7 +525,7 @@ func TestF13_TrimmedNotToSES(t *testing.T) {
 	}
 }
 
-// Requirement F14: a packet that was trimmed on the last link is refused with the code of its own and without a mark unless it had
+// F14: a packet that was trimmed on the last link is refused with the code of its own and without a mark unless it had
 // one. What congestion control makes of the code has tests there.
 func TestF14_TrimmedOnLastHop(t *testing.T) {
 	s := newStub(t, Config{})
@@ -541,7 +541,7 @@ func TestF14_TrimmedOnLastHop(t *testing.T) {
 	}
 }
 
-// Requirement F15: an ACK with data that was trimmed makes its request go again, and the data comes once.
+// F15: an ACK with data that was trimmed makes its request go again, and the data comes once.
 func TestF15_TrimmedAckWithData(t *testing.T) {
 	l := newLab(t, Config{MaxAckData: 5000, TrimmableAck: 1 << 10})
 	mem, got := fill(4096, 3), make([]byte, 4096)
@@ -572,7 +572,7 @@ func TestF15_TrimmedAckWithData(t *testing.T) {
 	}
 }
 
-// Requirement F16: one packet of 200 is lost, and sent again long before its RTO.
+// F16: one packet of 200 is lost, and sent again long before its RTO.
 func TestF16_InferredLoss(t *testing.T) {
 	for _, n := range []int{0, 7, 100, 198, 199} {
 		l := newLab(t, Config{RTOInit: 5 * time.Second, MaxAckDelay: 250 * time.Microsecond})
@@ -585,7 +585,7 @@ func TestF16_InferredLoss(t *testing.T) {
 	}
 }
 
-// Requirement F17: packets that merely overtake each other are not taken for lost.
+// F17: packets that merely overtake each other are not taken for lost.
 func TestF17_ReorderingIsNoLoss(t *testing.T) {
 	const line = 86 // ns that a packet takes
 	for _, by := range []int{1, 4, 16, 32} {
@@ -604,7 +604,7 @@ func TestF17_ReorderingIsNoLoss(t *testing.T) {
 	}
 }
 
-// Requirement F18: of a packet that is known to have arrived, but not acknowledged, the source asks for the response.
+// F18: of a packet that is known to have arrived, but not acknowledged, the source asks for the response.
 func TestF18_AsksWhatArrived(t *testing.T) {
 	m := newMute(t, Config{NoInfer: true, MaxAckData: -1})
 	m.post(3 * 4096)
@@ -627,7 +627,7 @@ func TestF18_AsksWhatArrived(t *testing.T) {
 	}
 }
 
-// Requirement F19: the four answers to an ACK Request.
+// F19: the four answers to an ACK Request.
 func TestF19_AckRequestAnswers(t *testing.T) {
 	s := newStub(t, Config{AnswerDelay: 50 * time.Microsecond})
 	key := s.eps[1].Register(make([]byte, 100))
@@ -657,7 +657,7 @@ func TestF19_AckRequestAnswers(t *testing.T) {
 	s.expect("1 NACK ACK_WITH_DATA psn 2")
 }
 
-// Requirement F20: a Probe is answered with p and its opaque value, and takes no PSN.
+// F20: a Probe is answered with p and its opaque value, and takes no PSN.
 func TestF20_Probe(t *testing.T) {
 	s := newStub(t, Config{})
 	s.open()
@@ -678,7 +678,7 @@ func TestF20_Probe(t *testing.T) {
 	s.expect("1 ACK_CC cack 1 off 0 RESPONSE OK 10")
 }
 
-// Requirement F21: while SES works, the source is told to wait, and waits for as long as it takes.
+// F21: while SES works, the source is told to wait, and waits for as long as it takes.
 func TestF21_SlowSES(t *testing.T) {
 	l := newLab(t, Config{AnswerDelay: 100 * time.Millisecond, MaxRTORetx: 2})
 	list := l.watch()
@@ -745,7 +745,7 @@ func hostile(r *rand.Rand, loss, dup, slow float64) func(int, []byte) fate {
 	}
 }
 
-// Requirement F22: of 100 000 packets, over a link that loses 5 % of everything, repeats and reorders, each reaches SES once: the
+// F22: of 100 000 packets, over a link that loses 5 % of everything, repeats and reorders, each reaches SES once: the
 // sum over half of them is right, and so is every byte of the rest.
 func TestF22_ExactlyOnce(t *testing.T) {
 	n := 50_000
@@ -776,7 +776,7 @@ func TestF22_ExactlyOnce(t *testing.T) {
 	}
 }
 
-// Requirement F23: a damaged packet is dropped without a word, whatever it is, and made up for.
+// F23: a damaged packet is dropped without a word, whatever it is, and made up for.
 func TestF23_Damaged(t *testing.T) {
 	for _, pick := range []func(int, []byte) bool{requests, acks} {
 		l := newLab(t, Config{NoInfer: true})
@@ -797,7 +797,7 @@ func TestF23_Damaged(t *testing.T) {
 	}
 }
 
-// Requirement F24: what a packet was refused or timed out is forgotten with it. The limits are low, and the places in the window
+// F24: what a packet was refused or timed out is forgotten with it. The limits are low, and the places in the window
 // are used many times.
 func TestF24_CountersPerPSN(t *testing.T) {
 	const seed = 24
