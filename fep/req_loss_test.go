@@ -578,8 +578,11 @@ func TestF16_InferredLoss(t *testing.T) {
 		l := newLab(t, Config{RTOInit: 5 * time.Second, MaxAckDelay: 250 * time.Microsecond})
 		l.exchange(10)
 		l.script = nth(n, fate{drop: true}, requests)
-		if d := l.transfer(200 * 4096); d > time.Millisecond || l.count(Retx) != 1 || l.count(RTO) != 0 ||
-			l.count(RetxInfer)+l.count(RetxProbe) != 1 {
+		why := RetxInfer
+		if n > 140 {
+			why = RetxProbe // too few packets come behind it
+		}
+		if d := l.transfer(200 * 4096); d > time.Millisecond || l.count(Retx) != 1 || l.count(RTO) != 0 || l.count(why) != 1 {
 			t.Errorf("packet %d lost: took %v, %d sent again, %d RTOs", n, d, l.count(Retx), l.count(RTO))
 		}
 	}
@@ -801,18 +804,16 @@ func TestF23_Damaged(t *testing.T) {
 // are used many times.
 func TestF24_CountersPerPSN(t *testing.T) {
 	const seed = 24
-	l := newLab(t, Config{NoInfer: true, PDCsPerKey: 1, MaxRTORetx: 4, MaxNackRetx: 3, IdleClose: time.Hour})
-	r := rand.New(rand.NewPCG(seed, 0))
-	l.script = hostile(r, 0.02, 0, 0)
-	for range 40 {
-		l.transfer(500 * 4096)
-	}
+	l := newLab(t, Config{NoInfer: true, PDCsPerKey: 1, MaxRTORetx: 4, IdleClose: time.Hour, PayloadMTU: 1024})
+	l.script = hostile(rand.New(rand.NewPCG(seed, 0)), 0.02, 0, 0)
+	l.transfer(20_000 * 1024)
 	if p := l.source(); p == nil || l.count(PDCFailed) != 0 || l.count(PDCOpened) != 2 || l.count(RetxRTO) < 300 {
 		t.Errorf("seed %d: %d PDCs failed of %d; %d timeouts", seed, l.count(PDCFailed), l.count(PDCOpened), l.count(RetxRTO))
 	}
-	m := newMute(t, Config{NackRetxTime: 100 * time.Microsecond, IdleClose: time.Hour, PDCsPerKey: 1})
+	m := newMute(t, Config{NackRetxTime: 100 * time.Microsecond, RTOInit: time.Second, PDCsPerKey: 1})
+	m.post(10)
 	for i := range int32(50) { // each packet is refused as often as it may be
-		m.post(10)
+		m.post(10) // the next one is under way meanwhile
 		for range 5 {
 			m.nack(m.nodes[0].Now()+1000, wire.NackNoResource, i)
 			m.run(m.nodes[0].Now() + 102_000)
