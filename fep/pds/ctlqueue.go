@@ -77,7 +77,7 @@ func (m *Manager) pushCtl(kind wire.PDSType, peer netip.Addr, ev uint16) *ctlMsg
 
 // control queues a control packet to the peer.
 func (p *PDC) control(ctl wire.CtlType, flags wire.CtrlFlags, psn wire.PSN, payload uint32) *ctlMsg {
-	c := p.m.pushCtl(wire.TypeCtrl, p.peer, p.dataEV())
+	c := p.m.pushCtl(wire.TypeCtrl, p.peer, p.dataEV(nil, false))
 	if c != nil {
 		c.ctl, c.flags, c.psn, c.payload = ctl, uint8(flags), psn, payload
 		c.spdcid, c.dpdcid = p.id, p.peerID

@@ -217,10 +217,15 @@ func (p *PDC) outOfOrder(now vt.Time, a *arrival, r wire.Request) {
 	if d.gapNacked && d.gapPSN == d.edge && now < d.gapUntil {
 		return
 	}
-	d.gapNacked, d.gapPSN, d.gapUntil = true, d.edge, now.Add(p.m.cfg.NackRetxTime)
+	p.gap(now)
 	if c := p.m.nackReq(wire.NackRODOOO, a, r, p); c != nil {
 		c.payload = uint32(d.edge)
 	}
+}
+
+// gap notes that the source has been told of the lowest missing packet.
+func (p *PDC) gap(now vt.Time) {
+	p.d.gapNacked, p.d.gapPSN, p.d.gapUntil = true, p.d.edge, now.Add(p.m.cfg.NackRetxTime)
 }
 
 func (p *PDC) outOfRange(now vt.Time, a *arrival, r wire.Request) {

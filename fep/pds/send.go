@@ -119,12 +119,17 @@ func (p *PDC) probe(now vt.Time) {
 	}
 }
 
-// dataEV picks the entropy value of the next packet.
-func (p *PDC) dataEV() uint16 {
+// dataEV picks the entropy value of the next packet. What is sent again does not take the way on which it was lost, if it may
+// choose.
+func (p *PDC) dataEV(k *Packet, again bool) uint16 {
 	if p.mode == ROD || p.m.cfg.LB == LBFixed {
 		return p.s.ev
 	}
-	return p.m.randomEV()
+	ev := p.m.randomEV()
+	for again && ev == k.ev {
+		ev = p.m.randomEV()
+	}
+	return ev
 }
 
 // wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8). Feedback is wanted as soon as the window has less room than
@@ -154,7 +159,7 @@ func (p *PDC) depart(now vt.Time, k *Packet) {
 func (p *PDC) buildData(now vt.Time, k *Packet, again bool) *link.Frame {
 	m, s := p.m, &p.s
 	p.depart(now, k)
-	k.ev = p.dataEV()
+	k.ev = p.dataEV(k, again)
 	dscp := m.cfg.DSCPData
 	r := wire.RequestFields{Type: wire.TypeRUDReq, Next: k.hdr, PSN: k.PSN, SPDCID: p.id, DPDCID: p.peerID,
 		ClearOffset: int16(s.clear.Diff(k.PSN))}
@@ -204,7 +209,7 @@ func (p *PDC) buildClose(now vt.Time, k *Packet, again bool) *link.Frame {
 	if again {
 		c.Flags |= wire.CtrlRETX
 	}
-	k.ev = p.dataEV()
+	k.ev = p.dataEV(k, again)
 	fr := p.m.begin(p.peer, k.ev, p.m.cfg.DSCPControl, wire.ECNNotECT)
 	fr.B = wire.AppendCtrl(fr.B, &c)
 	p.m.C[CtrlTx]++

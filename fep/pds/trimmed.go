@@ -71,6 +71,13 @@ func (m *Manager) trimmedRequest(now vt.Time, a *arrival, code wire.NackCode) {
 		m.C[DupRx]++
 		p.ackDuplicate(now, a.in.EV, a.ce(), r.RETX(), r.PSN())
 	default:
+		if p.mode == ROD {
+			if r.PSN() != p.d.edge {
+				p.outOfOrder(now, a, r) // its source goes back to before it
+				return
+			}
+			p.gap(now) // what comes next is out of order, and need not be spoken of
+		}
 		m.nackReq(code, a, r, p)
 	}
 }
