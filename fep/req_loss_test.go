@@ -804,8 +804,8 @@ func TestF23_Damaged(t *testing.T) {
 // are used many times.
 func TestF24_CountersPerPSN(t *testing.T) {
 	const seed = 24
-	l := newLab(t, Config{NoInfer: true, PDCsPerKey: 1, MaxRTORetx: 4, IdleClose: time.Hour, PayloadMTU: 1024})
-	l.script = hostile(rand.New(rand.NewPCG(seed, 0)), 0.02, 0, 0)
+	l := newLab(t, Config{NoInfer: true, PDCsPerKey: 1, MaxRTORetx: 4, PayloadMTU: 1024})
+	l.script = hostile(rand.New(rand.NewPCG(seed, 0)), 0.05, 0, 0)
 	l.transfer(20_000 * 1024)
 	if p := l.source(); p == nil || l.count(PDCFailed) != 0 || l.count(PDCOpened) != 2 || l.count(RetxRTO) < 300 {
 		t.Errorf("seed %d: %d PDCs failed of %d; %d timeouts", seed, l.count(PDCFailed), l.count(PDCOpened), l.count(RetxRTO))
