@@ -7,10 +7,27 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// threshold is how many packets have to arrive that were sent after one, before that one counts as lost: 1.5 windows, and 5 at
-// least (uet-pds-ses.md 10.2).
+// few packets that were sent later and arrived make a loss thinkable; less never counts (uet-pds-ses.md 10.2).
+const few = 5
+
+// threshold is how many packets have to arrive that were sent after one, before that one counts as lost: min(1.5 x cwnd, maxwnd),
+// which is the window where that is fixed, and few at least (uet-pds-ses.md 10.2).
 func (m *Manager) threshold() uint32 {
-	return uint32(max(5, 3*m.cfg.Window/2/int64(m.full)))
+	return uint32(max(few, m.cfg.Window/int64(m.full)))
+}
+
+// suspects is how many bytes in flight are probably lost, though not for sure: few later packets have arrived. Up to an eighth
+// of the window they make room for others, so that a loss does not hold a window of one round trip up until it is sure.
+func (s *source) suspects(most int64) (bytes int64) {
+	for q, n := s.oldest, s.nFly; n > 0 && bytes < most; n-- {
+		k := s.at(q)
+		if int32(s.hiIdx-k.idx) < few {
+			break
+		}
+		bytes += int64(k.size)
+		q = k.next
+	}
+	return min(bytes, most)
 }
 
 // infer looks for packets that must be lost since enough that were sent after them have arrived. It goes by the order of
@@ -83,6 +100,9 @@ func (p *PDC) armProbe(now vt.Time) {
 	if p.probing() {
 		p.arm(&p.rtx, p.s.act+p.s.pto())
 	}
+	if d := p.m.cfg.TailLossTime; d > 0 {
+		p.arm(&p.rtx, now.Add(d))
+	}
 }
 
 // tailTimers asks for packets that nobody speaks of any more, and says when to look again.
@@ -99,8 +119,11 @@ func (p *PDC) tailTimers(now vt.Time) vt.Time {
 		}
 		next = due
 	}
-	if c.TailLossTime > 0 && s.nFly > 0 && !s.hasNew() && int(s.tails) < c.MaxTailLoss && p.peerID != 0 {
+	if c.TailLossTime > 0 && s.nFly > 0 && int(s.tails) < c.MaxTailLoss && p.peerID != 0 {
 		due := s.act.Add(c.TailLossTime * time.Duration(s.tails+1))
+		if due <= now && s.hasNew() {
+			due = now.Add(c.TailLossTime)
+		}
 		if due <= now {
 			s.tails++
 			p.m.C[TailProbes]++
