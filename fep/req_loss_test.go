@@ -734,8 +734,8 @@ func (l *lab) sumMessages(n int) (sum uint64, came int) {
 	return sum, len(l.got[1])
 }
 
-// hostile is a link that loses, repeats and delays.
-func hostile(r *rand.Rand, loss, dup, slow float64) func(int, []byte) fate {
+// lossy is a link that loses, repeats and delays.
+func lossy(r *rand.Rand, loss, dup, slow float64) func(int, []byte) fate {
 	return func(int, []byte) (f fate) {
 		f.drop = r.Float64() < loss
 		if r.Float64() < dup {
@@ -757,7 +757,7 @@ func TestF22_ExactlyOnce(t *testing.T) {
 	}
 	const seed = 22
 	l := newLab(t, Config{PayloadMTU: 1024})
-	l.script = hostile(rand.New(rand.NewPCG(seed, 0)), 0.05, 0.05, 0.3)
+	l.script = lossy(rand.New(rand.NewPCG(seed, 0)), 0.05, 0.05, 0.3)
 	sum, came := l.sumMessages(n)
 	if want := uint64(n) * uint64(n+1) / 2; sum != want || came != n {
 		t.Errorf("seed %d: the sum of %d messages is %d, want %d of %d", seed, came, sum, want, n)
@@ -805,7 +805,7 @@ func TestF23_Damaged(t *testing.T) {
 func TestF24_CountersPerPSN(t *testing.T) {
 	const seed = 24
 	l := newLab(t, Config{NoInfer: true, PDCsPerKey: 1, MaxRTORetx: 4, PayloadMTU: 1024})
-	l.script = hostile(rand.New(rand.NewPCG(seed, 0)), 0.05, 0, 0)
+	l.script = lossy(rand.New(rand.NewPCG(seed, 0)), 0.05, 0, 0)
 	l.transfer(20_000 * 1024)
 	if p := l.source(); p == nil || l.count(PDCFailed) != 0 || l.count(PDCOpened) != 2 || l.count(RetxRTO) < 300 {
 		t.Errorf("seed %d: %d PDCs failed of %d; %d timeouts", seed, l.count(PDCFailed), l.count(PDCOpened), l.count(RetxRTO))
