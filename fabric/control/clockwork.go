@@ -408,8 +408,21 @@ func (d *Daemon) pause(ctx context.Context, c *clockwork, stop bool) error {
 	c.paused = stop
 	c.restVirt, c.restWall = held, c.wall.Now()
 	d.release(c, held)
+	if stop && !d.real() {
+		d.stand(ctx, held)
+	}
 	d.event("clock", "", "", map[bool]string{true: "paused", false: "resumed"}[stop])
 	return nil
+}
+
+// stand waits for the nodes that were behind the others when time stopped: then nothing moves any more. It is not worth an
+// error if one of them does not come.
+func (d *Daemon) stand(ctx context.Context, limit vt.Time) {
+	for since := time.Now(); ctx.Err() == nil && time.Since(since) < ackLimit; sleep(tick / 5) {
+		if lo, _ := d.horizons(); lo >= limit || len(d.agreeing()) == 0 {
+			return
+		}
+	}
 }
 
 // showClock describes the clock. Callers hold mu.
