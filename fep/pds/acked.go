@@ -41,6 +41,7 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	}
 	m.C[AckRx]++
 	p.lastUse, s.act, p.keepalives, s.tails = now, now, 0, 0
+	s.known = s.hiIdx
 	p.learn(a.SPDCID())
 	if cack.After(s.cack) {
 		s.cack = cack
@@ -185,9 +186,14 @@ func (p *PDC) done(now vt.Time, k *Packet, next wire.NextHdr, resp []byte) {
 // arrived notes that a packet is known to have arrived: those sent before it should have, too. Of a packet that was sent again
 // less than a round trip ago it may be an earlier copy.
 func (s *source) arrived(now vt.Time, k *Packet) {
-	if k.flags&pktSent == 0 || k.flags&pktAgain != 0 && now-k.sent < s.rttMin {
+	if k.flags&pktSent == 0 {
 		return
 	}
+	if k.flags&pktAgain != 0 && now-k.sent < s.rttMin {
+		s.reach.far() // it was not lost
+		return
+	}
+	s.reach.note(int32(s.known - k.idx))
 	if int32(k.idx-s.hiIdx) > 0 {
 		s.hiIdx = k.idx
 	}

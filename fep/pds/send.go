@@ -127,12 +127,13 @@ func (p *PDC) dataEV() uint16 {
 	return p.m.randomEV()
 }
 
-// wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8).
+// wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8). A window of a few times AckGenTrigger asks always: with it the
+// ACK of every so many bytes would come in such lumps that part of the window lies idle.
 func (p *PDC) wantAck(k *Packet, again bool) bool {
 	s, c := &p.s, &p.m.cfg
 	full := int64(c.nominal(wire.NextRequestStd.HeaderLen(), c.PayloadMTU))
 	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 ||
-		c.Window-s.inflight < full || c.Window < int64(c.AckGenTrigger) || k.PSN.Diff(s.cack) >= s.span
+		c.Window-s.inflight < full || c.Window < 8*int64(c.AckGenTrigger) || k.PSN.Diff(s.cack) >= s.span
 }
 
 // depart does the bookkeeping of a packet that leaves now.

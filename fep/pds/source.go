@@ -63,6 +63,8 @@ type source struct {
 	newest wire.PSN
 	idx    uint32 // of the next transmission
 	hiIdx  uint32 // the highest that is known to have arrived
+	known  uint32 // hiIdx before the ACK being handled
+	reach  reach  // how far packets overtake others
 	recov  wire.PSN
 	inRec  bool // losses up to recov are being repaired
 
