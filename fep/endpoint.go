@@ -196,6 +196,7 @@ func (ep *Endpoint) post(now vt.Time, m *txMsg) error {
 		m.Lock = m.Mode <= pds.ROD
 		m.Len = 0
 		f.reads[m.mid] = m
+		f.reading.add(m)
 	}
 	f.m.Submit(now, &m.Msg)
 	f.m.Kick(now)

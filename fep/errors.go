@@ -15,6 +15,8 @@ var (
 	ErrPeer = errors.New("fep: unknown peer: insert its address first, of the end point's IP version")
 	// ErrTooLarge: the buffer is longer than MaxMessage.
 	ErrTooLarge = errors.New("fep: message too large: send at most 1 GiB at once")
+	// ErrNoData: the target took the read, but its data does not come.
+	ErrNoData = errors.New("fep: read without data: the target accepted it and then fell silent")
 	// ErrDatagram: a datagram is one packet.
 	ErrDatagram = errors.New("fep: datagram too large: it must fit one packet, see Config.PayloadMTU")
 	// ErrTruncated: the message was longer than the receive buffer; the buffer is full, the rest is lost.

@@ -25,13 +25,14 @@ type FEP struct {
 	eps  map[epKey]*Endpoint
 	list []*Endpoint
 
-	epoch uint64 // of the latest Reset
-	mids  midPool
-	reads map[uint16]*txMsg // by message ID: reads that wait for data
-	rx    rxList
-	rets  *retMsg // pool
-	sweep wheel.Timer
-	in    wire.Inbound // the packet being handled
+	epoch   uint64 // of the latest Reset
+	mids    midPool
+	reads   map[uint16]*txMsg // by message ID: reads that wait for data
+	reading readList
+	rx      rxList
+	rets    *retMsg // pool
+	sweep   wheel.Timer
+	in      wire.Inbound // the packet being handled
 }
 
 // New makes an end point on the node and attaches it. It panics if the configuration is impossible on the node's port:
@@ -60,7 +61,7 @@ func (f *FEP) Reset(now vt.Time) {
 	f.m.Reset(now, f.node.Rand("fep"), f.node.Rand("fep-ev"))
 	f.mids.reset()
 	f.reads = map[uint16]*txMsg{}
-	f.rx = rxList{}
+	f.reading, f.rx = readList{}, rxList{}
 	f.rets = nil
 	f.sweep = wheel.Timer{Owner: f}
 	for _, ep := range f.list {

@@ -37,6 +37,37 @@ type txMsg struct {
 	sent uint32 // bytes handed to packets
 	got  uint32 // READ: bytes of data that came
 	err  error  // the first error response
+
+	last     vt.Time // READ: data came, or the requests were acknowledged
+	nextRead *txMsg  // in FEP.reading
+	prevRead *txMsg
+}
+
+// readList is all reads that wait for data, in the order of posting.
+type readList struct{ head, tail *txMsg }
+
+func (l *readList) add(m *txMsg) {
+	m.prevRead = l.tail
+	if l.tail == nil {
+		l.head = m
+	} else {
+		l.tail.nextRead = m
+	}
+	l.tail = m
+}
+
+func (l *readList) remove(m *txMsg) {
+	if m.prevRead == nil {
+		l.head = m.nextRead
+	} else {
+		m.prevRead.nextRead = m.nextRead
+	}
+	if m.nextRead == nil {
+		l.tail = m.prevRead
+	} else {
+		m.nextRead.prevRead = m.prevRead
+	}
+	m.nextRead, m.prevRead = nil, nil
 }
 
 // isRead says that payload comes back instead of going out.
@@ -149,7 +180,10 @@ func (m *txMsg) Rewind() bool {
 
 // Done implements pds.Sender.
 func (m *txMsg) Done(now vt.Time) {
-	m.done = true
+	m.done, m.last = true, now
+	if m.isRead() && m.err == nil && int(m.got) < len(m.buf) {
+		m.ep.f.armSweep(now)
+	}
 	m.settle(now)
 }
 
@@ -177,6 +211,7 @@ func (m *txMsg) complete(now vt.Time, err error) {
 	}
 	if m.isRead() {
 		delete(f.reads, m.mid)
+		f.reading.remove(m)
 		m.Unlock(now)
 	}
 	if err == nil {
@@ -207,6 +242,7 @@ func (f *FEP) returned(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCo
 		return 0
 	}
 	m.data(h, b)
+	m.last = now
 	m.settle(now)
 	return 0
 }

@@ -24,7 +24,20 @@ type fate struct {
 	flip  bool // one bit of the payload
 }
 
-// lab joins two end points by a link and runs them in virtual time, always the node with the earliest event first.
+// lab joins two end points by a link and runs them in virtual time, always the node with the earliest event first. It is what
+// the tests of this package stand on:
+//
+//	l := newLab(t, Config{…})        two FEPs, 0 and 1, with one endpoint each (job testJob, PID and rank 0 and 1)
+//	l.script = func(from, frame) …   what the link does to each frame: drop, dup, delay, flip; nth() picks one
+//	got := l.trace()                 one line for each packet, PSNs relative to the first PDC's start
+//	l.call(i, t, func(now) …)        an application's call on node i; l.exchange(n) sends and checks a whole message
+//	l.run(t), l.step(t)              let time go
+//	l.want(i, Completion…)           completions of node i, in order
+//	l.source(), l.target()           PDCInfo of the first PDC by role; l.count(C) a counter of both FEPs together
+//	l.checkEmpty(), l.leaks()        nothing is left
+//
+// stub plays node 0 against FEP 1, which is then a target under test; peerStub plays node 1 against FEP 0, an initiator under
+// test. Both see every packet that the FEP sends and answer by hand.
 type lab struct {
 	t      testing.TB
 	nodes  [2]*engine.Node
@@ -120,6 +133,19 @@ func (l *lab) run(until vt.Time) {
 
 // call runs fn on node i at its time t, or the earliest time that lies ahead of all events.
 func (l *lab) call(i int, t vt.Time, fn func(now vt.Time)) { l.nodes[i].Call(t, fn) }
+
+// inject delivers a UET packet to node `to`, as if the other node had sent it, a nanosecond from now; build appends what is
+// behind the UDP header.
+func (l *lab) inject(to int, ev uint16, dscp, ecn uint8, build func(b []byte) []byte) {
+	g := l.nodes[to].Pool.Get()
+	ff := wire.FrameFields{DstMAC: testMAC(to), SrcMAC: testMAC(1 - to), Src: testAddr(1 - to), Dst: testAddr(to), EV: ev, DSCP: dscp, ECN: ecn}
+	g.B = wire.AppendUETCRC(build(wire.AppendUDPFrame(g.B, &ff)))
+	g.Due = l.now() + 1
+	l.nodes[to].Deliver(0, g)
+}
+
+// now is the later of the two nodes' times.
+func (l *lab) now() vt.Time { return max(l.nodes[0].Now(), l.nodes[1].Now()) }
 
 // leaks reports frames that nobody gave back.
 func (l *lab) leaks() {

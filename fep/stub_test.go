@@ -8,12 +8,23 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// stub speaks raw packets to node 1 in the name of node 0, and collects what node 1 answers.
+// stub speaks raw packets to FEP 1 in the name of node 0, and collects what FEP 1 answers:
+//
+//	s := newStub(t, Config{…})
+//	s.open()                                 opens the PDC with a message at PSN start (relative 0)
+//	s.recv(tag, n)                           posts a receive at FEP 1
+//	s.request(req{psn: 1, flags: …, …})      one request packet; mode, next and data choose other kinds
+//	s.ctrl(ctl, psn, payload)                one control packet
+//	s.ackData(psn, off)                      acknowledges return data
+//	s.send(ecn, func(b []byte) []byte)       anything else; s.ev and s.dscp are its outer headers
+//	s.expect("1 ACK_CC cack 0 off 0 …", …)   what FEP 1 has said since, see line()
+//	s.now += 300_000; s.run(s.now)           lets time go
 type stub struct {
 	*lab
 	start wire.PSN
 	peer  uint16 // target's PDCID, once known
 	ev    uint16
+	dscp  uint8
 	got   []string
 	raw   [][]byte
 	now   vt.Time
@@ -22,7 +33,7 @@ type stub struct {
 const stubPDC = 0x0123
 
 func newStub(t testing.TB, cfg Config) *stub {
-	s := &stub{lab: newLab(t, cfg), start: 1000, ev: 77, now: 1000}
+	s := &stub{lab: newLab(t, cfg), start: 1000, ev: 77, dscp: 10, now: 1000}
 	s.script = func(from int, b []byte) fate {
 		if from == 1 {
 			s.got = append(s.got, line(from, b, s.start))
@@ -39,7 +50,7 @@ func newStub(t testing.TB, cfg Config) *stub {
 // send delivers a UET packet to node 1 and runs all that follows within a microsecond.
 func (s *stub) send(ecn uint8, build func(b []byte) []byte) {
 	g := s.nodes[1].Pool.Get()
-	ff := wire.FrameFields{DstMAC: testMAC(1), SrcMAC: testMAC(0), Src: testAddr(0), Dst: testAddr(1), EV: s.ev, DSCP: 10, ECN: ecn}
+	ff := wire.FrameFields{DstMAC: testMAC(1), SrcMAC: testMAC(0), Src: testAddr(0), Dst: testAddr(1), EV: s.ev, DSCP: s.dscp, ECN: ecn}
 	g.B = wire.AppendUETCRC(build(wire.AppendUDPFrame(g.B, &ff)))
 	s.now += 1000
 	g.Due = s.now
@@ -60,11 +71,24 @@ type req struct {
 	n     int
 	ecn   uint8
 	job   uint32
+	typ   wire.PDSType // 0: RUD_REQ
+	next  wire.NextHdr // 0: the standard header; else what next_hdr says
+	key   uint64       // memory key, in place of tag
+	read  bool         // n bytes are asked for, not sent
 }
 
 func (s *stub) request(r req) {
+	if r.typ == 0 {
+		r.typ = wire.TypeRUDReq
+	}
+	if r.next == 0 {
+		r.next = wire.NextRequestStd
+	}
+	if r.key != 0 {
+		r.tag = r.key
+	}
 	s.send(r.ecn, func(b []byte) []byte {
-		f := wire.RequestFields{Type: wire.TypeRUDReq, Next: wire.NextRequestStd, Flags: r.flags, ClearOffset: r.clear,
+		f := wire.RequestFields{Type: r.typ, Next: r.next, Flags: r.flags, ClearOffset: r.clear,
 			PSN: s.start.Add(r.psn), SPDCID: stubPDC, DPDCID: s.peer, PSNOffset: uint16(r.psn)}
 		h := wire.StdFields{HeadFields: wire.HeadFields{Opcode: r.op, Flags: wire.SESRel, JobID: testJob + r.job, PIDonFEP: 1,
 			ResourceIndex: 15}, MessageID: r.mid, Initiator: 100, MatchBits: r.tag, PayloadLength: uint16(r.n),
@@ -76,6 +100,9 @@ func (s *stub) request(r req) {
 			h.Flags |= wire.SESEOM
 		}
 		b = wire.AppendSESStd(wire.AppendRequest(b, &f), &h)
+		if r.read {
+			return b
+		}
 		return append(b, make([]byte, r.n)...)
 	})
 }
@@ -84,6 +111,14 @@ func (s *stub) ctrl(ctl wire.CtlType, psn int32, payload uint32) {
 	s.send(0, func(b []byte) []byte {
 		return wire.AppendCtrl(b, &wire.CtrlFields{Ctl: ctl, Flags: wire.CtrlAR, PSN: s.start.Add(psn), SPDCID: stubPDC,
 			DPDCID: s.peer, Payload: payload, ProbeOpaque: 0xBEEF})
+	})
+}
+
+// ackData acknowledges read data of FEP 1: everything up to psn, and by name psn + off.
+func (s *stub) ackData(psn int32, off int16) {
+	s.send(0, func(b []byte) []byte {
+		return wire.AppendAck(b, &wire.AckFields{Type: wire.TypeAckCC, CACK: s.start.Add(psn), AckOffset: off, SPDCID: stubPDC, DPDCID: s.peer, MPR: 8,
+			SACKOffset: 1})
 	})
 }
 

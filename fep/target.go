@@ -434,9 +434,19 @@ func (f *FEP) armSweep(now vt.Time) {
 	}
 }
 
-// Fire implements wheel.Owner: it gives up messages that have been silent for MessageIdle.
+// Fire implements wheel.Owner: it gives up messages that have been silent for MessageIdle, and reads whose requests were
+// acknowledged while no data comes.
 func (f *FEP) Fire(now vt.Time, _ *wheel.Timer) {
 	next := vt.Never
+	for m := f.reading.head; m != nil; {
+		after := m.nextRead
+		if due := m.last.Add(f.cfg.MessageIdle); m.done && due <= now {
+			m.complete(now, ErrNoData)
+		} else if m.done {
+			next = min(next, due)
+		}
+		m = after
+	}
 	for m := f.rx.head; m != nil; {
 		after := m.next
 		if due := m.last.Add(f.cfg.MessageIdle); due > now {

@@ -40,10 +40,13 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 		return
 	}
 	m.C[AckRx]++
-	p.lastUse, s.act, p.keepalives, s.tails = now, now, 0, 0
 	s.known = s.hiIdx
+	s.act, p.keepalives, s.tails = now, 0, 0
+	if !a.P() {
+		p.lastUse = now // that somebody answers a Probe is no use of the PDC
+	}
 	p.learn(a.SPDCID())
-	if cack.After(s.cack) {
+	if !cack.Before(s.cack) {
 		s.cack = cack
 		if a.HasCC() {
 			if a.MPR() == 0 {

@@ -114,6 +114,9 @@ func (p *PDC) armProbe(now vt.Time) {
 	if p.probing() {
 		p.arm(&p.rtx, p.s.act+p.s.pto())
 	}
+	if d := p.m.cfg.TailLossTime; d > 0 {
+		p.arm(&p.rtx, now.Add(d))
+	}
 }
 
 // tailTimers asks for packets that nobody speaks of any more, and says when to look again.
@@ -130,8 +133,11 @@ func (p *PDC) tailTimers(now vt.Time) vt.Time {
 		}
 		next = due
 	}
-	if c.TailLossTime > 0 && s.nFly > 0 && !s.hasNew() && int(s.tails) < c.MaxTailLoss && p.peerID != 0 {
+	if c.TailLossTime > 0 && s.nFly > 0 && int(s.tails) < c.MaxTailLoss && p.peerID != 0 {
 		due := s.act.Add(c.TailLossTime * time.Duration(s.tails+1))
+		if due <= now && s.hasNew() {
+			due = now.Add(c.TailLossTime)
+		}
 		if due <= now {
 			s.tails++
 			p.m.C[TailProbes]++

@@ -228,7 +228,7 @@ func (m *Manager) Submit(now vt.Time, msg *Msg) {
 	m.waiting = append(m.waiting, msg)
 	if len(m.waiting) == 1 {
 		m.C[Paused]++
-		m.up.Pause(now, true, len(m.rudi.msgs) > 0)
+		m.up.Pause(now, true, m.rudi.told)
 	}
 	m.quiesceIdle(now)
 }
@@ -316,7 +316,7 @@ func (m *Manager) resumeWaiting(now vt.Time) {
 		p.enqueue(now, msg)
 	}
 	m.waiting = nil
-	m.up.Pause(now, false, len(m.rudi.msgs) > 0)
+	m.up.Pause(now, false, m.rudi.told)
 }
 
 // idleTime is when an initiator looks after an idle PDC.

@@ -62,7 +62,8 @@ func (p *PDC) expire(now vt.Time, k *Packet, lowest bool) bool {
 	if k.rtos < 255 {
 		k.rtos++
 	}
-	if limit := m.cfg.MaxRTORetx; limit != InfiniteRTO && int(k.rtos) > limit {
+	// The end of a PDC is not asked for without limit: the peer may have forgotten it, and says nothing then.
+	if limit := m.cfg.MaxRTORetx; (limit != InfiniteRTO || k.flags&pktCtl != 0) && int(k.rtos) > limit {
 		m.C[RTOExhausted]++
 		p.fail(now, 0)
 		return false

@@ -30,6 +30,7 @@ type rudi struct {
 	id    uint32
 	turn  bool // RUDI and UUD before the next data of a PDC
 	full  bool // MaxRUDI packets are out
+	told  bool // SES knows that messages wait
 }
 
 func (r *rudi) reset(rng *rand.Rand) { *r = rudi{out: map[uint32]*rudiPkt{}, id: rng.Uint32()} }
@@ -39,9 +40,7 @@ func (r *rudi) busy() bool { return r.again != nil || len(r.msgs) > 0 && !r.full
 
 func (m *Manager) submitRUDI(now vt.Time, msg *Msg) {
 	m.rudi.msgs = append(m.rudi.msgs, msg)
-	if m.rudi.full && len(m.rudi.msgs) == 1 {
-		m.up.Pause(now, len(m.waiting) > 0, true)
-	}
+	m.tellRUDI(now)
 }
 
 // nextRUDI builds the next RUDI or UUD packet.
@@ -278,10 +277,15 @@ func (m *Manager) onRUDIResponse(now vt.Time, r wire.RUDI, resp []byte, src neti
 	if msg.whole && msg.unacked == 0 && !msg.failed {
 		msg.S.Done(now)
 	}
-	if len(m.rudi.msgs) == 0 {
-		return
+	m.tellRUDI(now)
+}
+
+// tellRUDI tells SES when messages begin or cease to wait for room.
+func (m *Manager) tellRUDI(now vt.Time) {
+	if wait := m.rudi.full && len(m.rudi.msgs) > 0; wait != m.rudi.told {
+		m.rudi.told = wait
+		m.up.Pause(now, len(m.waiting) > 0, wait)
 	}
-	m.up.Pause(now, len(m.waiting) > 0, false)
 }
 
 // onRUDINack only makes a retransmission come sooner.

@@ -144,7 +144,7 @@ func (p *PDC) depart(now vt.Time, k *Packet) {
 	s.act = now
 	p.lastUse = now
 	p.arm(&p.rtx, k.due)
-	if s.nFly == 1 && s.srtt != 0 {
+	if s.nFly == 1 {
 		p.armProbe(now)
 	}
 }
