@@ -45,6 +45,9 @@ func (p *PDC) onRTO(now vt.Time) {
 func (p *PDC) expire(now vt.Time, k *Packet, lowest bool) bool {
 	s, m := &p.s, p.m
 	switch {
+	case k.flags&pktWait != 0 && p.mode == ROD:
+		p.rewind(now, k.PSN, k.cause) // what was sent after it cannot have been accepted, and must not keep the window from it
+		return true
 	case k.flags&pktWait != 0:
 		s.again(k, now+p.rto(k.rtos), k.cause)
 		return true
