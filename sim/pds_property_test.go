@@ -354,7 +354,7 @@ func (d *delivery) run(paused bool) {
 // check looks at every operation, and for anything that is left.
 func (d *delivery) check() {
 	for i, o := range d.ops {
-		d.checkOp(i, o, d.gaveUp(o.from) || d.gaveUp(o.to))
+		d.checkOp(i, o, d.gaveUp(o.from) || d.gaveUp(o.to) || d.limited && o.took >= d.patience(o.from)) // the last: its link was down
 	}
 	if n := d.f.mem.Pool.Out(); n != 0 {
 		d.t.Errorf("seed %d: %d frames are left", d.seed, n)
@@ -378,6 +378,11 @@ func (d *delivery) check() {
 func (d *delivery) gaveUp(host int) bool {
 	c := &d.f.nodes[d.hosts[host]].FEP.C
 	return d.limited && c[fep.RTOExhausted] > 0 || c[fep.CloseTimeout] > 0
+}
+
+// patience is how long a packet of a host is tried.
+func (d *delivery) patience(host int) time.Duration {
+	return d.f.nodes[d.hosts[host]].FEP.PDS().Config().Patience()
 }
 
 func (d *delivery) checkOp(i int, o *operation, gaveUp bool) {
@@ -426,7 +431,7 @@ func (d *delivery) checkError(o *operation, gaveUp bool, bad func(string, ...any
 		bad("fails with %v", e)
 	case o.recvErr != nil && !errors.Is(o.recvErr, fep.ErrAborted):
 		bad("its receive fails with %v", o.recvErr)
-	case e.Code == 0 && o.mode == "RUDI" && o.took < d.f.nodes[d.hosts[o.from]].FEP.PDS().Config().Patience():
+	case e.Code == 0 && o.mode == "RUDI" && o.took < d.patience(o.from):
 		bad("fails after %v already", o.took)
 	}
 }

@@ -27,7 +27,7 @@ func (p *PDC) onRTO(now vt.Time) {
 		next = min(next, k.due)
 	}
 	if s.hasNew() && s.unacked() == 0 && !p.m.port.Up() {
-		if now >= p.lastUse.Add(p.m.cfg.Patience()) {
+		if p.m.cfg.MaxRTORetx != InfiniteRTO && now >= p.lastUse.Add(p.m.cfg.Patience()) {
 			p.fail(now, 0)
 			return
 		}
