@@ -131,7 +131,7 @@ func TestBackoff(t *testing.T) {
 
 // TestFirstLost opens the PDC with a packet that is not the first.
 func TestFirstLost(t *testing.T) {
-	l := newLab(t, Config{})
+	l := newLab(t, Config{NoInfer: true})
 	l.script = nth(0, fate{drop: true}, requests)
 	l.exchange(5 * 4096)
 	if l.count(PDCOpened) != 2 || l.count(Retx) != 1 || l.count(RTO) != 1 {

@@ -40,7 +40,6 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 		return
 	}
 	m.C[AckRx]++
-	s.known = s.hiIdx
 	s.act, p.keepalives, s.tails = now, 0, 0
 	if !a.P() {
 		p.lastUse = now // that somebody answers a Probe is no use of the PDC
@@ -84,6 +83,7 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	if p.state == CloseWait && s.unacked() == 0 && a.Flags()&wire.AckEPSN != 0 && next == wire.NextNone && len(resp) >= 4 && m.cfg.Secure != nil {
 		m.cfg.Secure.Expected(p.peer, p.job, wire.PSN(be32(resp)))
 	}
+	p.armProbe(now)
 	p.after(now)
 }
 
@@ -189,14 +189,9 @@ func (p *PDC) done(now vt.Time, k *Packet, next wire.NextHdr, resp []byte) {
 // arrived notes that a packet is known to have arrived: those sent before it should have, too. Of a packet that was sent again
 // less than a round trip ago it may be an earlier copy.
 func (s *source) arrived(now vt.Time, k *Packet) {
-	if k.flags&pktSent == 0 {
+	if k.flags&pktSent == 0 || k.flags&pktAgain != 0 && now-k.sent < s.rttMin {
 		return
 	}
-	if k.flags&pktAgain != 0 && now-k.sent < s.rttMin {
-		s.reach.far() // it was not lost
-		return
-	}
-	s.reach.note(int32(s.known - k.idx))
 	if int32(k.idx-s.hiIdx) > 0 {
 		s.hiIdx = k.idx
 	}

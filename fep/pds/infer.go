@@ -7,40 +7,27 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// threshold is how many packets have to arrive that were sent after one, before that one counts as lost: 1.5 windows, and 5 at
-// least (uet-pds-ses.md 10.2).
+// few packets that were sent later and arrived make a loss thinkable; less never counts (uet-pds-ses.md 10.2).
+const few = 5
+
+// threshold is how many packets have to arrive that were sent after one, before that one counts as lost: min(1.5 x cwnd, maxwnd),
+// which is the window where that is fixed, and few at least (uet-pds-ses.md 10.2).
 func (m *Manager) threshold() uint32 {
-	return uint32(max(5, 3*m.cfg.Window/2/int64(m.full)))
+	return uint32(max(few, m.cfg.Window/int64(m.full)))
 }
 
-// reach measures how far packets overtake each other on their way, in packets by the order of sending: the most of the current
-// stretch and of the one before. Where nothing is overtaken a gap is a loss, and there is no use in waiting for 1.5 windows.
-type reach struct {
-	now, last uint16
-	end       uint32 // of the stretch, as a count of transmissions
-}
-
-// note takes a packet that arrives when one that was sent by packets later is known to have arrived.
-func (r *reach) note(by int32) {
-	if by > int32(r.now) {
-		r.now = uint16(min(by, 0xFFFF))
-	}
-}
-
-// far notes that a packet came although it counted as lost.
-func (r *reach) far() { r.now = 0xFFFF }
-
-// patience is the number of later packets that prove a loss now: twice of what was ever seen to overtake one lately, within 5 and
-// the threshold. It begins at the threshold, and stretches are long.
-func (p *PDC) patience() int32 {
-	s, most := &p.s, p.m.thresh
-	if r := &s.reach; int32(s.hiIdx-r.end) >= 0 {
-		if r.end == 0 {
-			r.now = 0xFFFF // nothing is known yet
+// suspects is how many bytes in flight are probably lost, though not for sure: few later packets have arrived. Up to an eighth
+// of the window they make room for others, so that a loss does not hold a window of one round trip up until it is sure.
+func (s *source) suspects(most int64) (bytes int64) {
+	for q, n := s.oldest, s.nFly; n > 0 && bytes < most; n-- {
+		k := s.at(q)
+		if int32(s.hiIdx-k.idx) < few {
+			break
 		}
-		r.last, r.now, r.end = r.now, 0, s.hiIdx+8*most
+		bytes += int64(k.size)
+		q = k.next
 	}
-	return int32(min(most, max(5, 2*uint32(max(s.reach.now, s.reach.last)))))
+	return min(bytes, most)
 }
 
 // infer looks for packets that must be lost since enough that were sent after them have arrived. It goes by the order of
@@ -51,10 +38,9 @@ func (p *PDC) infer(now vt.Time) {
 	if m.cfg.NoInfer || p.mode == ROD {
 		return
 	}
-	most := p.patience()
 	for s.nFly > 0 {
 		k := s.at(s.oldest)
-		if int32(s.hiIdx-k.idx) < most*int32(1+k.repairs) { // each time more patient: what repairs a loss may be slow itself
+		if int32(s.hiIdx-k.idx) < int32(m.thresh)*int32(1+k.repairs) { // each time more patient: what repairs a loss may be slow itself
 			return
 		}
 		p.lost(now, k, CauseInfer)

@@ -7,25 +7,14 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// onRTO acts on every packet whose time is up, and asks for the next call (uet-pds-ses.md 10.5). Messages that cannot
-// begin because the link is down fail after the time that a packet would be given.
+// onRTO is the source's timer: timeouts of packets, and what tailTimers looks after. Messages that cannot begin because the
+// link is down fail after the time that a packet would be given.
 func (p *PDC) onRTO(now vt.Time) {
 	s := &p.s
-	next := vt.Never
-	lowest := true // nothing below is unacknowledged
-	for q := s.clear + 1; q != s.next; q++ {
-		k := s.at(q)
-		if k.flags&pktDone != 0 || k.flags&pktSent == 0 && k.flags&pktCtl == 0 {
-			continue
-		}
-		if k.due <= now {
-			if !p.expire(now, k, lowest) {
-				return
-			}
-		}
-		lowest = false
-		next = min(next, k.due)
+	if s.dueAt <= now && !p.expireAll(now) {
+		return
 	}
+	next := s.dueAt
 	if s.hasNew() && s.unacked() == 0 && !p.m.port.Up() {
 		if p.m.cfg.MaxRTORetx != InfiniteRTO && now >= p.lastUse.Add(p.m.cfg.Patience()) {
 			p.fail(now, 0)
@@ -38,6 +27,26 @@ func (p *PDC) onRTO(now vt.Time) {
 	}
 	p.queueRetx()
 	p.queueSend() // in case a window probe is due
+}
+
+// expireAll acts on every packet whose time is up (uet-pds-ses.md 10.5); false says that the PDC is no more.
+func (p *PDC) expireAll(now vt.Time) bool {
+	s := &p.s
+	next := vt.Never
+	lowest := true // nothing below is unacknowledged
+	for q := s.clear + 1; q != s.next; q++ {
+		k := s.at(q)
+		if k.flags&pktDone != 0 || k.flags&(pktSent|pktCtl) == 0 {
+			continue
+		}
+		if k.due <= now && !p.expire(now, k, lowest) {
+			return false
+		}
+		lowest = false
+		next = min(next, k.due)
+	}
+	s.dueAt = next
+	return true
 }
 
 // expire handles one packet whose time is up; false says that the PDC is no more. Of the packets that arrived but are not
@@ -204,7 +213,9 @@ func (p *PDC) onNack(now vt.Time, n wire.Nack, act nackAction) {
 	case nackRestart:
 		p.learn(n.SPDCID())
 		if k.flags&(pktQueued|pktWait) == 0 {
-			k.due, k.rtos = now+p.rto(0), 0
+			k.rtos = 0
+			s.setDue(k, now+p.rto(0))
+			p.arm(&p.rtx, k.due)
 		}
 	}
 	p.after(now)
@@ -250,7 +261,8 @@ func (p *PDC) refused(now vt.Time, k *Packet, code wire.NackCode, act nackAction
 		s.land(k)
 		s.unqueue(k)
 		k.flags = k.flags&^pktSacked | pktWait
-		k.due, k.cause = now.Add(m.cfg.NackRetxTime), why
+		k.cause = why
+		s.setDue(k, now.Add(m.cfg.NackRetxTime))
 		p.arm(&p.rtx, k.due)
 		if code == wire.NackNoGtdDelAvail && s.owe {
 			p.sendClear()

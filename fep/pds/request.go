@@ -188,7 +188,7 @@ func (p *PDC) receive(now vt.Time, a *arrival, r wire.Request) {
 		m.C[Malformed]++
 		return
 	}
-	if !p.initiator && m.C[GtdInUse] >= uint64(m.cfg.GtdSlots) {
+	if !p.initiator && m.C[GtdInUse] >= uint64(m.cfg.GtdSlots) && !p.blocks(psn) {
 		m.nackReq(wire.NackNoGtdDelAvail, a, r, p)
 		return
 	}

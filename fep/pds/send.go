@@ -127,20 +127,21 @@ func (p *PDC) dataEV() uint16 {
 	return p.m.randomEV()
 }
 
-// wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8). A window of a few times AckGenTrigger asks always: with it the
-// ACK of every so many bytes would come in such lumps that part of the window lies idle.
+// wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8). Feedback is wanted as soon as the window has less room than
+// the peer may let come before it says anything: else a window of one round trip runs dry while the peer still counts.
 func (p *PDC) wantAck(k *Packet, again bool) bool {
 	s, c := &p.s, &p.m.cfg
-	full := int64(c.nominal(wire.NextRequestStd.HeaderLen(), c.PayloadMTU))
+	room := max(int64(p.m.full), int64(c.AckGenTrigger))
 	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 ||
-		c.Window-s.inflight < full || c.Window < 8*int64(c.AckGenTrigger) || k.PSN.Diff(s.cack) >= s.span
+		c.Window-s.inflight < room || k.PSN.Diff(s.cack) >= s.span
 }
 
 // depart does the bookkeeping of a packet that leaves now.
 func (p *PDC) depart(now vt.Time, k *Packet) {
 	s := &p.s
 	s.fly(k)
-	k.due, k.sent = now+p.rto(k.rtos), now
+	k.sent = now
+	s.setDue(k, now+p.rto(k.rtos))
 	s.act = now
 	p.lastUse = now
 	p.arm(&p.rtx, k.due)

@@ -63,8 +63,6 @@ type source struct {
 	newest wire.PSN
 	idx    uint32 // of the next transmission
 	hiIdx  uint32 // the highest that is known to have arrived
-	known  uint32 // hiIdx before the ACK being handled
-	reach  reach  // how far packets overtake others
 	recov  wire.PSN
 	inRec  bool // losses up to recov are being repaired
 
@@ -78,6 +76,7 @@ type source struct {
 	probes   uint8  // without an answer
 	tails    uint8  // ACK Requests for a silent tail
 	probed   vt.Time
+	dueAt    vt.Time // no packet's timer acts before this
 	probeAt  vt.Time // when the next window probe may leave
 	act      vt.Time // something arrived or left
 	rtt      vt.Time // latest sample, 0: none
@@ -99,6 +98,7 @@ func mpRange(mpr uint8) int32 { return int32(max(mpr, 1)) * wire.MPRUnit }
 func (s *source) init(start wire.PSN, mpr uint8) {
 	s.start, s.next, s.clear, s.cack, s.cursor = start, start, start-1, start-1, start
 	s.span = mpRange(mpr)
+	s.dueAt = vt.Never
 }
 
 func (s *source) at(psn wire.PSN) *Packet { return &s.ring[uint32(psn)&uint32(len(s.ring)-1)] }
@@ -260,11 +260,18 @@ func (s *source) unqueue(k *Packet) {
 	}
 }
 
+// setDue sets a packet's timer.
+func (s *source) setDue(k *Packet, at vt.Time) {
+	k.due = at
+	s.dueAt = min(s.dueAt, at)
+}
+
 // again marks a packet for retransmission. Until it leaves, its timer still runs, in case the port never asks.
 func (s *source) again(k *Packet, due vt.Time, why Cause) {
 	s.land(k)
 	k.flags &^= pktSacked | pktWait
-	k.due, k.cause = due, why
+	k.cause = why
+	s.setDue(k, due)
 	if k.flags&pktQueued == 0 {
 		k.flags |= pktQueued
 		s.queued(k.PSN)
@@ -300,7 +307,15 @@ func (p *PDC) queueRetx() {
 
 // windowOpen reports whether size more bytes may be in flight.
 func (p *PDC) windowOpen(size int) bool {
-	return p.s.inflight == 0 || p.s.inflight+int64(size) <= p.m.cfg.Window
+	s, w := &p.s, p.m.cfg.Window
+	over := s.inflight + int64(size) - w
+	switch {
+	case over <= 0 || s.inflight == 0:
+		return true
+	case p.m.cfg.NoInfer || p.mode == ROD || over > max(w/8, int64(p.m.full)):
+		return false
+	}
+	return s.suspects(max(w/8, int64(p.m.full))) >= over
 }
 
 // rto is how long a packet that timed out n times is given.

@@ -121,6 +121,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
 		fc.Window = min(cfg.Window, realWindow)
 		fc.RTOInit, fc.NackRetxTime, fc.ClearTime, fc.MaxAckDelay = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
+		fc.NewPDCTime, fc.CloseReqTime = 100*time.Millisecond, 50*time.Millisecond
 	}
 	n.FEP = fep.New(n.Node, fc)
 	return nil
