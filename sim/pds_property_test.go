@@ -81,9 +81,12 @@ type delivery struct {
 	eps      []*fep.Endpoint // for reliable operations, by host
 	grams    []*fep.Endpoint // for datagrams
 	ops      []*operation
-	order    map[flow]int // the latest ordered message that came
+	posted   int
+	order    map[flow]int // the latest ordered message that came, by the order of posting
 	what     string       // for messages
 	limited  bool         // retransmissions have a limit
+	within   int          // ns in which all operations are posted
+	favoured []string     // modes
 	wandered bool
 	done     uint64
 	failed   uint64
@@ -95,6 +98,7 @@ type operation struct {
 	mode     string
 	src, dst []byte
 	tc       uint8
+	posted   int // how many were before it
 	sent     int // completions at the initiator
 	recv     int // at the target
 	sentErr  error
@@ -134,6 +138,10 @@ func newDelivery(t *testing.T, seed uint64) *delivery {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	d.limited = d.rng.IntN(4) == 0
+	d.within, d.favoured = 3_000_000, []string{"RUD", "ROD", "RUDI"}
+	if d.rng.IntN(3) == 0 { // a burst, most of it in order
+		d.within, d.favoured = 20_000, []string{"ROD", "ROD", "ROD", "RUD"}
+	}
 	d.what = fmt.Sprintf("%s, retry limits %v", name, d.limited)
 	for _, h := range d.hosts {
 		n := d.f.nodes[h]
@@ -246,9 +254,12 @@ func (d *delivery) post(i int) {
 		n = r.IntN(10)
 	}
 	o := &operation{from: r.IntN(len(d.hosts)), to: r.IntN(len(d.hosts) - 1), tc: uint8(r.IntN(2)),
-		kind: []fep.Kind{fep.OpTagSend, fep.OpTagSend, fep.OpWrite, fep.OpRead, fep.OpDatagram}[r.IntN(5)], mode: []string{"RUD", "ROD", "RUDI"}[r.IntN(3)]}
+		kind: []fep.Kind{fep.OpTagSend, fep.OpTagSend, fep.OpWrite, fep.OpRead, fep.OpDatagram}[r.IntN(5)], mode: d.favoured[r.IntN(len(d.favoured))]}
 	if o.to >= o.from {
 		o.to++
+	}
+	if len(d.favoured) > 3 && r.IntN(3) > 0 {
+		o.from, o.to, o.tc, o.kind = 0, 1, 0, fep.OpTagSend
 	}
 	if o.kind == fep.OpDatagram {
 		n, o.mode = 8+r.IntN(1000), "UUD"
@@ -278,9 +289,11 @@ func (d *delivery) post(i int) {
 		o.dst = make([]byte, 1024)
 		d.call(o.to, t0-1, func(now vt.Time) error { return d.grams[o.to].Recv(now, o.dst, uint64(i)) })
 	}
-	d.call(o.from, t0.Add(time.Duration(r.IntN(3_000_000))), func(now vt.Time) error {
+	d.call(o.from, t0.Add(time.Duration(r.IntN(d.within))), func(now vt.Time) error {
 		me.SetOrdered(o.mode == "ROD")
 		me.SetTC(o.tc)
+		d.posted++
+		o.posted = d.posted
 		switch {
 		case o.kind == fep.OpDatagram:
 			return d.grams[o.from].Datagram(now, o.to, o.src, uint64(i))
@@ -316,7 +329,14 @@ func (d *delivery) complete(host int, now vt.Time, c fep.Completion) {
 	o.recv++
 	o.recvErr, o.length = c.Err, c.Len
 	if host != o.to || c.Kind != fep.OpTagRecv {
-		d.t.Errorf("seed %d: %v completes at host %d: %+v", d.seed, o, host, c)
+		d.t.Errorf("seed %d: op %d completes at host %d: %+v", d.seed, c.Ctx, host, c)
+	}
+	if o.mode == "ROD" && c.Err == nil {
+		way := flow{o.from, o.to, o.tc}
+		if o.posted < d.order[way] {
+			d.t.Errorf("seed %d: op %d, ordered, comes out of order from %d to %d", d.seed, c.Ctx, o.from, o.to)
+		}
+		d.order[way] = o.posted
 	}
 }
 

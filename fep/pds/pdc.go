@@ -259,6 +259,9 @@ func (m *Manager) choose(now vt.Time, msg *Msg) *PDC {
 	var least *PDC
 	open := 0
 	for _, p := range g.pdcs {
+		if p.state == Quiesce && p.mode == ROD && !p.s.idle() {
+			return p // waits there for its turn, see handOver
+		}
 		if p.state != Opening && p.state != Established {
 			continue
 		}
@@ -401,18 +404,31 @@ func (p *PDC) keepalive(now vt.Time) bool {
 	return false
 }
 
-// quiesce stops the intake of new messages and closes the PDC as soon as it can. Messages not yet begun go elsewhere.
+// quiesce stops the intake of new messages and closes the PDC as soon as it can.
 func (p *PDC) quiesce(now vt.Time) {
 	if p.state != Established || !p.initiator {
 		return
 	}
 	p.state = Quiesce
 	p.m.closing++
+	p.handOver(now)
+	p.tryClose(now)
+}
+
+// handOver gives the messages of a quiesced PDC that have not begun to others. Ordered ones must not overtake what is still
+// under way, and wait until all of that has arrived.
+func (p *PDC) handOver(now vt.Time) {
+	if p.mode == ROD && (p.s.cur != nil || p.s.unacked() > 0) {
+		return
+	}
+	var all []*Msg
 	for msg := p.s.popQueued(); msg != nil; msg = p.s.popQueued() {
 		msg.unlock()
+		all = append(all, msg)
+	}
+	for _, msg := range all {
 		p.m.Submit(now, msg)
 	}
-	p.tryClose(now)
 }
 
 // tryClose sends the Close Command of a quiesced PDC that is done. It takes the next PSN and is sent again like data.
