@@ -95,6 +95,8 @@ func TestRecoveryTimes(t *testing.T) {
 		{"RUD, fabric of many paths", "fat-tree-2x4", workload.Permutation, 8 << 20, 0.001, false, 4},
 		{"ROD, loss in the middle of a flow", "pair", workload.Sendrecv, 32 << 20, 0.01, true, 2},
 		{"RUD, trimmed by a switch", "star-9", workload.Incast, 1 << 20, 0, false, 2},
+		{"RUD, message of one packet", "pair", workload.Sendrecv, 4096, 0.05, false, 7},
+		{"ROD, message of one packet", "pair", workload.Sendrecv, 4096, 0.05, true, 4},
 	} {
 		plan, f := build(t, c.topo)
 		lossy(t, plan, f, c.loss)
@@ -104,6 +106,9 @@ func TestRecoveryTimes(t *testing.T) {
 		}
 		s := spec(t, plan, c.what, c.size, 1)
 		s.Ordered = c.ordered
+		if c.size == 4096 {
+			s.Iters = 500
+		}
 		if _, err := f.Run(s, t0, Options{}); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
