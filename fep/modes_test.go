@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -305,4 +306,18 @@ func TestMemory(t *testing.T) {
 	if got := f.C[PDCsOpen]; got != n {
 		t.Errorf("%d PDCs", got)
 	}
+}
+
+// TestDeadLinkWithoutPDC: operations of the modes without PDCs end in errors too when the link is down.
+func TestDeadLinkWithoutPDC(t *testing.T) {
+	l := newLab(t, Config{})
+	key := l.eps[1].RegisterIdempotent(make([]byte, 10))
+	l.nodes[0].Change(1, func(now vt.Time) { l.nodes[0].Ports[0].SetImpair(now, link.Impair{Down: true}) })
+	l.call(0, 2, func(now vt.Time) {
+		_ = l.eps[0].WriteIdempotent(now, 1, make([]byte, 10), key, 0, 1)
+		_ = l.eps[0].Datagram(now, 1, make([]byte, 10), 2)
+	})
+	l.run(vt.Time(time.Second))
+	l.want(0, Completion{Kind: OpWrite, Ctx: 1, Len: 10, Err: &PDCError{}}, Completion{Kind: OpDatagram, Ctx: 2, Len: 10, Err: &PDCError{}})
+	l.checkEmpty()
 }

@@ -1,6 +1,7 @@
 package pds
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"net/netip"
 
@@ -45,15 +46,7 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 		p.lastUse = now // that somebody answers a Probe is no use of the PDC
 	}
 	p.learn(a.SPDCID())
-	if !cack.Before(s.cack) {
-		s.cack = cack
-		if a.HasCC() {
-			if a.MPR() == 0 {
-				m.C[MPRZero]++
-			}
-			s.span = mpRange(a.MPR())
-		}
-	}
+	p.ackWindow(a)
 	if !a.P() && s.has(named) {
 		p.sample(now, a, s.at(named))
 		p.done(now, s.at(named), next, resp)
@@ -80,15 +73,32 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	case wire.AckReqClose:
 		p.quiesce(now)
 	}
-	if p.state == CloseWait && s.unacked() == 0 && a.Flags()&wire.AckEPSN != 0 && next == wire.NextNone && len(resp) >= 4 && m.cfg.Secure != nil {
-		m.cfg.Secure.Expected(p.peer, p.job, wire.PSN(be32(resp)))
-	}
+	p.closingPSN(a, next, resp)
 	p.armProbe(now)
 	p.after(now)
 }
 
-func be32(b []byte) uint32 {
-	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+// ackWindow takes CACK and MP_RANGE, unless a newer ACK has overtaken this one.
+func (p *PDC) ackWindow(a wire.Ack) {
+	s := &p.s
+	if a.CACK().Before(s.cack) {
+		return
+	}
+	s.cack = a.CACK()
+	if a.HasCC() {
+		if a.MPR() == 0 {
+			p.m.C[MPRZero]++
+		}
+		s.span = mpRange(a.MPR())
+	}
+}
+
+// closingPSN hands the start that a closing ACK names for the next PDC to security.
+func (p *PDC) closingPSN(a wire.Ack, next wire.NextHdr, rest []byte) {
+	if sec := p.m.cfg.Secure; sec != nil && p.state == CloseWait && p.s.unacked() == 0 && a.Flags()&wire.AckEPSN != 0 &&
+		next == wire.NextNone && len(rest) >= 4 {
+		sec.Expected(p.peer, p.job, wire.PSN(binary.BigEndian.Uint32(rest)))
+	}
 }
 
 // learn takes the peer's PDCID from its first ACK or NACK.

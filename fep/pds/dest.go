@@ -260,7 +260,7 @@ func (p *PDC) keep(now vt.Time, psn wire.PSN, r *Response) {
 	d := &p.d
 	d.kept = append(d.kept, stored{psn, *r})
 	p.m.C[GtdInUse]++
-	if len(d.kept) == 1 {
+	if len(d.kept) == 1 || d.clearDue < now {
 		d.clearDue = now.Add(p.m.cfg.ClearTime)
 	}
 	p.arm(&p.ackT, d.clearDue)

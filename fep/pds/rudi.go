@@ -28,9 +28,10 @@ type rudi struct {
 	tail  *rudiPkt
 	pool  *rudiPkt
 	id    uint32
-	turn  bool // RUDI and UUD before the next data of a PDC
-	full  bool // MaxRUDI packets are out
-	told  bool // SES knows that messages wait
+	turn  bool        // RUDI and UUD before the next data of a PDC
+	full  bool        // MaxRUDI packets are out
+	told  bool        // SES knows that messages wait
+	dead  wheel.Timer // looks whether the link is down while messages wait
 }
 
 func (r *rudi) reset(rng *rand.Rand) { *r = rudi{out: map[uint32]*rudiPkt{}, id: rng.Uint32()} }
@@ -40,7 +41,21 @@ func (r *rudi) busy() bool { return r.again != nil || len(r.msgs) > 0 && !r.full
 
 func (m *Manager) submitRUDI(now vt.Time, msg *Msg) {
 	m.rudi.msgs = append(m.rudi.msgs, msg)
+	if m.rudi.dead.At() == vt.Never {
+		m.rudi.dead.Owner = m
+		m.arm(&m.rudi.dead, now.Add(m.cfg.Patience()))
+	}
 	m.tellRUDI(now)
+}
+
+// Fire implements wheel.Owner: messages that cannot leave since the link is down fail after the time that a packet is given.
+func (m *Manager) Fire(now vt.Time, t *wheel.Timer) {
+	for len(m.rudi.msgs) > 0 && !m.port.Up() && m.cfg.MaxRTORetx != InfiniteRTO {
+		m.failRUDI(now, m.rudi.msgs[0], 0)
+	}
+	if len(m.rudi.msgs) > 0 {
+		m.arm(t, now.Add(m.cfg.Patience()))
+	}
 }
 
 // nextRUDI builds the next RUDI or UUD packet.
@@ -62,12 +77,12 @@ func (m *Manager) nextRUDI(now vt.Time) *link.Frame {
 	}
 	msg := r.msgs[0]
 	if msg.Mode == UUD {
-		m.shift(now)
+		m.shift()
 		return m.buildUUD(now, msg)
 	}
 	x := m.newRUDI(msg)
 	if x.k.hdr, msg.whole = m.cut(msg, &x.k); msg.whole {
-		m.shift(now)
+		m.shift()
 	}
 	r.full = len(r.out) >= m.cfg.MaxRUDI
 	return m.buildRUDI(now, x, false)
@@ -79,11 +94,12 @@ func (m *Manager) cut(msg *Msg, k *Packet) (hdr wire.NextHdr, last bool) {
 }
 
 // shift ends the cutting of the first message.
-func (m *Manager) shift(now vt.Time) {
+func (m *Manager) shift() {
 	r := &m.rudi
 	r.msgs[0] = nil
 	if r.msgs = r.msgs[1:]; len(r.msgs) == 0 {
 		r.msgs = nil
+		m.wheel.Cancel(&r.dead)
 	}
 }
 
@@ -108,7 +124,7 @@ func (m *Manager) newRUDI(msg *Msg) *rudiPkt {
 func (m *Manager) buildRUDI(now vt.Time, x *rudiPkt, again bool) *link.Frame {
 	k := &x.k
 	k.sent, k.ev = now, m.randomEV()
-	m.arm(&x.timer, now+vt.Time(min(m.cfg.RTOInit<<min(k.rtos, 31), m.cfg.RTOMax)))
+	x.rearm(now)
 	f := wire.RUDIFields{Type: wire.TypeRUDIReq, Next: k.hdr, PktID: uint32(k.PSN)}
 	if again {
 		f.Flags = wire.RUDIRETX
@@ -135,6 +151,10 @@ func (m *Manager) buildUUD(now vt.Time, msg *Msg) *link.Frame {
 // Fire implements wheel.Owner: nothing was heard of the packet, or a NACK asked to wait.
 func (x *rudiPkt) Fire(now vt.Time, _ *wheel.Timer) {
 	m, k := x.m, &x.k
+	if k.flags&pktQueued != 0 && m.port.Up() {
+		x.rearm(now) // it waits for the port; that is no sign of loss
+		return
+	}
 	if k.flags&pktWait == 0 {
 		m.C[RTO]++
 		k.rtos++
@@ -146,6 +166,13 @@ func (x *rudiPkt) Fire(now vt.Time, _ *wheel.Timer) {
 		}
 	}
 	x.repeat()
+	x.rearm(now)
+}
+
+// rearm gives the packet as long as one that timed out so often.
+func (x *rudiPkt) rearm(now vt.Time) {
+	c := &x.m.cfg
+	x.m.arm(&x.timer, now+vt.Time(min(c.RTOInit<<min(x.k.rtos, 31), c.RTOMax)))
 }
 
 func (x *rudiPkt) repeat() {
@@ -200,7 +227,7 @@ func (m *Manager) failRUDI(now vt.Time, msg *Msg, code wire.NackCode) {
 		msg.rudi.forget()
 	}
 	if len(m.rudi.msgs) > 0 && m.rudi.msgs[0] == msg {
-		m.shift(now)
+		m.shift()
 	}
 	msg.failed = true
 	msg.S.Failed(now, &Error{Code: code})

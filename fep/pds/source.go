@@ -129,10 +129,9 @@ func (s *source) extend(m *Manager) *Packet {
 	return k
 }
 
-// drop gives the ring back.
+// drop gives the ring back. Whatever was done in it has let go of its message.
 func (s *source) drop(m *Manager) {
 	if s.ring != nil {
-		clear(s.ring)
 		m.rings.put(s.ring)
 		s.ring = nil
 	}
@@ -207,6 +206,7 @@ func (s *source) takeAll(p *PDC) []*Msg {
 
 // forget lets go of everything that is under way or waits.
 func (s *source) forget() {
+	clear(s.ring)
 	s.cur, s.head, s.tail, s.backlog, s.inflight, s.nQueued, s.nFly = nil, nil, nil, 0, 0, 0, 0
 	s.clear = s.next - 1
 }
