@@ -414,7 +414,8 @@ func (d *delivery) checkOp(i int, o *operation, gaveUp bool) {
 		return
 	}
 	if o.kind == fep.OpDatagram {
-		if o.sentErr != nil {
+		var e *fep.PDCError // its link was down for so long that it was never sent
+		if o.sentErr != nil && !(d.limited && errors.As(o.sentErr, &e) && e.Code == 0) {
 			bad("%v", o.sentErr)
 		}
 		return
