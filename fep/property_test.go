@@ -160,7 +160,8 @@ func (l *lab) checkEmpty() {
 		if r := f.m.Residue(); r != "" {
 			l.t.Errorf("node %d: left in packet delivery: %s", i, r)
 		}
-		if f.C[PDCFailed] != 0 || f.C[PDCExpired] != 0 {
+		// At 30 % loss a target may forget a PDC before an ACK of its end comes through.
+		if f.C[PDCFailed] != 0 || f.C[PDCExpired] != 0 && f.cfg.MaxRTORetx != InfiniteRTO {
 			l.t.Errorf("node %d: %d PDCs failed, %d expired", i, f.C[PDCFailed], f.C[PDCExpired])
 		}
 	}

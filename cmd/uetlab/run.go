@@ -38,6 +38,7 @@ func workloadFlags() []cli.Flag {
 		&cli.StringFlag{Name: "type", Usage: "element type of allreduce: uint32, int32 or float32"},
 		&cli.IntFlag{Name: "root", Usage: "rank that broadcast sends from or incast sends to"},
 		&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
+		&cli.BoolFlag{Name: "ordered", Usage: "keep messages in order: mode ROD, one path and go-back-N, instead of RUD"},
 	}, matrixFlags()...)
 }
 
@@ -52,7 +53,7 @@ func workloadText() string {
 // runRequest reads the flags of workloadFlags.
 func runRequest(c *call, name string) (api.RunRequest, error) {
 	req := api.RunRequest{Workload: name, Iterations: c.Int("iters"), Check: c.Bool("check"), Seed: c.Uint64("seed"), Warm: c.Bool("warm"),
-		Algo: c.String("algo"), Op: c.String("op"), Type: c.String("type"), Root: c.Int("root"), Window: c.Int("window")}
+		Algo: c.String("algo"), Op: c.String("op"), Type: c.String("type"), Root: c.Int("root"), Window: c.Int("window"), Ordered: c.Bool("ordered")}
 	var err error
 	if err = knownWorkload(c.Command.Name, req.Workload); err != nil {
 		return req, err

@@ -22,11 +22,12 @@ type RunRequest struct {
 	Seed       uint64  `json:"seed"`
 	Warm       bool    `json:"warm"` // keep PDCs and state from before
 	// The rest is as in workload.Spec; zero values stand for its defaults.
-	Algo   string `json:"algo,omitempty"`
-	Op     string `json:"op,omitempty"`
-	Type   string `json:"type,omitempty"`
-	Root   int    `json:"root,omitempty"`
-	Window int    `json:"window,omitempty"`
+	Algo    string `json:"algo,omitempty"`
+	Op      string `json:"op,omitempty"`
+	Type    string `json:"type,omitempty"`
+	Root    int    `json:"root,omitempty"`
+	Window  int    `json:"window,omitempty"`
+	Ordered bool   `json:"ordered,omitempty"`
 	// Matrix is what the workload matrix plays; Sizes is one 0 then.
 	Matrix *matrix.Matrix `json:"matrix,omitempty"`
 }

@@ -151,6 +151,9 @@ func (p *PDC) after(now vt.Time) {
 		p.free(now, PDCClosed, nil)
 		return
 	}
+	if p.state == Quiesce {
+		p.handOver(now)
+	}
 	if !s.hasNew() {
 		p.m.wheel.Cancel(&p.rtx)
 		p.makeRoom(now)

@@ -50,6 +50,9 @@ func (m *Manager) choose(now vt.Time, msg *Msg) *PDC {
 	var least *PDC
 	open := 0
 	for _, p := range g.pdcs {
+		if p.state == Quiesce && p.mode == ROD && !p.s.idle() {
+			return p // waits there for its turn, see handOver
+		}
 		if p.state != Opening && p.state != Established {
 			continue
 		}

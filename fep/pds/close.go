@@ -88,18 +88,31 @@ func (p *PDC) keepalive(now vt.Time) bool {
 	return false
 }
 
-// quiesce stops the intake of new messages and closes the PDC as soon as it can. Messages not yet begun go elsewhere.
+// quiesce stops the intake of new messages and closes the PDC as soon as it can.
 func (p *PDC) quiesce(now vt.Time) {
 	if p.state != Established || !p.initiator {
 		return
 	}
 	p.state = Quiesce
 	p.m.closing++
+	p.handOver(now)
+	p.tryClose(now)
+}
+
+// handOver gives the messages of a quiesced PDC that have not begun to others. Ordered ones must not overtake what is still
+// under way, and wait until all of that has arrived.
+func (p *PDC) handOver(now vt.Time) {
+	if p.mode == ROD && (p.s.cur != nil || p.s.unacked() > 0) {
+		return
+	}
+	var all []*Msg
 	for msg := p.s.popQueued(); msg != nil; msg = p.s.popQueued() {
 		msg.unlock()
+		all = append(all, msg)
+	}
+	for _, msg := range all {
 		p.m.Submit(now, msg)
 	}
-	p.tryClose(now)
 }
 
 // makeRoom begins to close a PDC that has nothing to do while messages wait for its place.

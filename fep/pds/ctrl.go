@@ -21,6 +21,7 @@ func (m *Manager) onCtrl(now vt.Time, a *arrival) {
 	}
 	if p != nil && p.peer == a.src && !c.SYN() {
 		p.learn(c.SPDCID())
+		p.settled = true
 	}
 	if p == nil || p.peer != a.src || c.SPDCID() == 0 || p.peerID != c.SPDCID() || p.state == Pending {
 		m.C[UnknownPDCID]++

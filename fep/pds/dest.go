@@ -212,6 +212,20 @@ func (d *dest) advance(m *Manager) {
 	}
 }
 
+// blocks says whether a packet is the gap below a stored response: CLEAR reaches that, and its slot becomes free, only when the
+// gap is filled. So it is let in even when all slots are taken.
+func (p *PDC) blocks(psn wire.PSN) bool {
+	if psn != p.d.edge {
+		return false
+	}
+	for i := range p.d.kept {
+		if p.d.kept[i].psn.After(psn) {
+			return true
+		}
+	}
+	return false
+}
+
 // onClear takes the peer's CLEAR_PSN and drops the responses that it covers.
 func (p *PDC) onClear(c wire.PSN) {
 	d := &p.d

@@ -48,6 +48,7 @@ type PDC struct {
 	state     State
 	initiator bool
 	errored   bool // target, Linger: ended in error
+	settled   bool // target: the initiator knows our id, and so opens nothing anew with what it sends again
 	peer      netip.Addr
 	job       uint32
 	group     *group // initiator

@@ -16,7 +16,7 @@ func (p *PDC) onRTO(now vt.Time) {
 	}
 	next := s.dueAt
 	if s.hasNew() && s.unacked() == 0 && !p.m.port.Up() {
-		if now >= p.lastUse.Add(p.m.cfg.Patience()) {
+		if p.m.cfg.MaxRTORetx != InfiniteRTO && now >= p.lastUse.Add(p.m.cfg.Patience()) {
 			p.fail(now, 0)
 			return
 		}
@@ -54,6 +54,9 @@ func (p *PDC) expireAll(now vt.Time) bool {
 func (p *PDC) expire(now vt.Time, k *Packet, lowest bool) bool {
 	s, m := &p.s, p.m
 	switch {
+	case k.flags&pktWait != 0 && p.mode == ROD:
+		p.rewind(now, k.PSN, k.cause) // what was sent after it cannot have been accepted, and must not keep the window from it
+		return true
 	case k.flags&pktWait != 0:
 		s.again(k, now+p.rto(k.rtos), k.cause)
 		return true
@@ -71,7 +74,8 @@ func (p *PDC) expire(now vt.Time, k *Packet, lowest bool) bool {
 	if k.rtos < 255 {
 		k.rtos++
 	}
-	if limit := m.cfg.MaxRTORetx; limit != InfiniteRTO && int(k.rtos) > limit {
+	// The end of a PDC is not asked for without limit: the peer may have forgotten it, and says nothing then.
+	if limit := m.cfg.MaxRTORetx; (limit != InfiniteRTO || k.flags&pktCtl != 0) && int(k.rtos) > limit {
 		m.C[RTOExhausted]++
 		p.fail(now, 0)
 		return false

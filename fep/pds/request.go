@@ -52,6 +52,7 @@ func (m *Manager) receiver(now vt.Time, a *arrival, r wire.Request) *PDC {
 		p := m.pdcs.get(r.DPDCID())
 		if p != nil && p.peer == a.src {
 			p.learn(r.SPDCID()) // read data may overtake the first ACK
+			p.settled = true
 		}
 		if p == nil || p.peer != a.src || p.peerID != r.SPDCID() || p.state == Pending {
 			m.C[UnknownPDCID]++
@@ -138,7 +139,8 @@ func (m *Manager) demand(a *arrival, r wire.Request, p *PDC) {
 }
 
 // reclaim ends the hold time of the PDC that has lingered for longest, if there is one; else it asks for the end of the
-// target's PDC that was idle for longest.
+// target's PDC that was idle for longest. One whose initiator still sends SYNs is not ended: what it sends again would open
+// another, and be delivered twice.
 func (m *Manager) reclaim(now vt.Time) bool {
 	var held, idle *PDC
 	for _, p := range m.pdcs.slots {
@@ -146,7 +148,7 @@ func (m *Manager) reclaim(now vt.Time) bool {
 		case p == nil:
 		case p.state == Linger && (held == nil || p.lastUse < held.lastUse):
 			held = p
-		case p.state == Established && !p.initiator && p.s.idle() && len(p.d.kept) == 0 && (idle == nil || p.lastUse < idle.lastUse):
+		case p.state == Established && !p.initiator && p.settled && p.s.idle() && len(p.d.kept) == 0 && (idle == nil || p.lastUse < idle.lastUse):
 			idle = p
 		}
 	}
@@ -186,7 +188,7 @@ func (p *PDC) receive(now vt.Time, a *arrival, r wire.Request) {
 		m.C[Malformed]++
 		return
 	}
-	if !p.initiator && m.C[GtdInUse] >= uint64(m.cfg.GtdSlots) {
+	if !p.initiator && m.C[GtdInUse] >= uint64(m.cfg.GtdSlots) && !p.blocks(psn) {
 		m.nackReq(wire.NackNoGtdDelAvail, a, r, p)
 		return
 	}

@@ -40,6 +40,7 @@ func (r *rudi) reset(rng *rand.Rand) { *r = rudi{out: map[uint32]*rudiPkt{}, id:
 func (r *rudi) busy() bool { return r.again != nil || len(r.msgs) > 0 && !r.full }
 
 func (m *Manager) submitRUDI(now vt.Time, msg *Msg) {
+	msg.since = now
 	m.rudi.msgs = append(m.rudi.msgs, msg)
 	if m.rudi.dead.At() == vt.Never {
 		m.rudi.dead.Owner = m
@@ -50,8 +51,13 @@ func (m *Manager) submitRUDI(now vt.Time, msg *Msg) {
 
 // Fire implements wheel.Owner: messages that cannot leave since the link is down fail after the time that a packet is given.
 func (m *Manager) Fire(now vt.Time, t *wheel.Timer) {
-	for len(m.rudi.msgs) > 0 && !m.port.Up() {
-		m.failRUDI(now, m.rudi.msgs[0], 0)
+	for len(m.rudi.msgs) > 0 && !m.port.Up() && m.cfg.MaxRTORetx != InfiniteRTO {
+		msg := m.rudi.msgs[0]
+		if due := msg.since.Add(m.cfg.Patience()); due > now {
+			m.arm(t, due)
+			return
+		}
+		m.failRUDI(now, msg, 0)
 	}
 	if len(m.rudi.msgs) > 0 {
 		m.arm(t, now.Add(m.cfg.Patience()))

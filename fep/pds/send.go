@@ -48,6 +48,9 @@ func (p *PDC) nextNew(now vt.Time) *link.Frame {
 		return nil
 	}
 	msg := s.cur
+	if msg == nil && p.state == Quiesce {
+		return nil
+	}
 	if msg == nil {
 		msg = s.unlink()
 		s.cur = msg

@@ -48,6 +48,7 @@ type Msg struct {
 	locked  bool
 	lockIn  int      // place in pdc.locks
 	rudi    *rudiPkt // its packets under way, RUDI
+	since   vt.Time  // RUDI, UUD: when it was submitted
 }
 
 // Unlock releases the PDC of a message with Lock. It may be called twice, or after the message failed.

@@ -245,6 +245,7 @@ func (n *Node) startRank(now vt.Time, r ctl.Run, addrs []netip.Addr) {
 			rank.Complete(now, workload.Done{Ctx: c.Ctx, Len: c.Len, Acked: c.Acked, Err: c.Err})
 		}
 	})
+	ep.SetOrdered(r.Spec.Ordered)
 	for i, a := range addrs {
 		ep.InsertAddr(a, 0, uint32(i))
 	}
