@@ -13,6 +13,11 @@ var reasons = map[string]string{
 	"I": "waits for the semantic sublayer",
 	"J": "waits for the semantic sublayer",
 
+	"B14": "waits for sender congestion control (NSCC), whose base RTT the probe measures",
+	"F14": "the penalty of the entropy value waits for congestion management",
+	"F22": "the sum is over messages; atomics wait for the semantic sublayer",
+	"G14": "shown by bytes in flight; a counter of the congestion window waits for congestion management",
+
 	"ECN-04": "waits for receiver credit (RCCC)",
 	"PFC-02": "with LLR on waits for the link layer",
 	"PFC-04": "waits for LLR in the link layer",
