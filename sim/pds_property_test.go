@@ -43,7 +43,7 @@ func TestDeliveryProperty(t *testing.T) {
 		d.run(d.rng.IntN(4) == 0)
 		d.check()
 		if t.Failed() {
-			d.debug()
+			d.dump()
 			t.Fatalf("repeat with UETLAB_PDS_SEED=%d UETLAB_PDS_SEEDS=1: %s", seed, d.what)
 		}
 		for _, h := range d.hosts {
@@ -457,17 +457,18 @@ func (d *delivery) checkError(o *operation, gaveUp bool, bad func(string, ...any
 	}
 }
 
-func (d *delivery) debug() {
+// dump logs what every end point has counted, and the PDCs that are left.
+func (d *delivery) dump() {
 	for i, h := range d.hosts {
-		f := d.f.nodes[h].FEP
-		for _, p := range f.PDCs(nil) {
-			fmt.Printf("host %d: %+v\n", i, p)
-		}
+		f, text := d.f.nodes[h].FEP, ""
 		for c, v := range f.C {
 			if v > 0 {
-				fmt.Printf("  %v=%d", fep.Counter(c), v)
+				text += fmt.Sprintf(" %v=%d", fep.Counter(c), v)
 			}
 		}
-		fmt.Println()
+		d.t.Logf("host %d:%s", i, text)
+		for _, p := range f.PDCs(nil) {
+			d.t.Logf("host %d: %+v", i, p)
+		}
 	}
 }
