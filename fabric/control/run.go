@@ -317,7 +317,7 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 		}
 		sleep(tick)
 	}
-	return nil
+	return r.failed() // all at once
 }
 
 func (d *Daemon) progress(r *run, hi vt.Time) *api.RunProgressInfo {
