@@ -115,7 +115,11 @@ func (v *veths) cross(from, to int, f *link.Frame) (err error) {
 	}
 	defer v.s.Release()
 	if !wire.FCSOK(b) || len(b) != n || wire.TrailerOf(b).FCS() != fcs {
-		return fmt.Errorf("%d bytes were written and others read, %d: % x", n, len(b), b)
+		at := 0
+		for at < min(n, len(b)) && b[at] == v.b[at] {
+			at++
+		}
+		return fmt.Errorf("%d bytes were written and %d read, others from byte %d on", n, len(b), at)
 	}
 	f.B, f.Due = append(f.B, b[:n-wire.TrailerLen]...), vt.Time(wire.TrailerOf(b).Due())
 	if f.Due != due {
