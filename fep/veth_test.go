@@ -26,7 +26,7 @@ import (
 var onVeth = os.Getenv("UETLAB_TEST_VETH") == "1"
 
 // vethWait is how long a frame may take through the kernel, in the machine's time.
-const vethWait = 5 * time.Second
+const vethWait = 10 * time.Second
 
 // veths are the pairs of the end points 0 and 1, in a network namespace that goes with the process, however that ends: only the
 // socket holds it.
