@@ -69,6 +69,12 @@ test-race: ## the packages that use goroutines, under the race detector
 test-embedded: build ## real labs on the embedded runtime
 	$(call stage,integration on the embedded runtime)
 	@UETLAB_E2E_RUNTIME=embedded $(GO) test -count=1 -p 1 ./fabric/runtime/embedded ./e2e
+	$(call stage,packet delivery through veth pairs)
+	@if [ "$$(id -u)" = 0 ]; then \
+	  UETLAB_TEST_VETH=1 $(GO) test -count=1 -run 'Test[A-J][0-9][0-9]|TestSequences' ./fep; \
+	else \
+	  echo '!!! SKIPPED: veth pairs need root, so packet delivery was NOT tested on them'; \
+	fi
 
 .PHONY: test-docker
 test-docker: build ## real labs on Docker; skipped with a loud line where no engine answers

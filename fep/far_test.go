@@ -64,6 +64,7 @@ func (x *far) endpoint(job uint32, peers int) *Endpoint {
 
 // Transmit implements engine.Out.
 func (x *far) Transmit(_ int, f *link.Frame) {
+	leave(x.t, 0, f)
 	in, u := uet(append([]byte(nil), f.B...))
 	f.Release()
 	p := &seen{at: x.n.Now(), ev: in.EV}
@@ -94,6 +95,7 @@ func (x *far) reply(p *seen, build func(b []byte) []byte) {
 	if !x.busy {
 		g.Due = x.to + farLink
 	}
+	arrive(x.t, 0, g)
 	x.n.Deliver(0, g)
 }
 
@@ -168,7 +170,7 @@ func (s *stub) from(src int, dscp uint8, build func(b []byte) []byte) {
 	}
 	s.now += 1000
 	g.Due = s.now
-	s.nodes[1].Deliver(0, g)
+	s.deliver(1, g)
 	s.run(s.now + 999)
 }
 

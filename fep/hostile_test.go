@@ -98,5 +98,5 @@ func (l *lab) forge(r *rand.Rand) {
 		DSCP: []uint8{10, 10, 10, 34, 36}[r.IntN(5)], ECN: uint8(r.IntN(4))}
 	g.B = wire.AppendUETCRC(append(wire.AppendUDPFrame(g.B, &ff), b...))
 	g.Due = max(l.nodes[0].Now(), l.nodes[1].Now()) + 1
-	l.nodes[to].Deliver(0, g)
+	l.deliver(to, g)
 }

@@ -55,6 +55,7 @@ type side struct {
 
 func (s side) Transmit(_ int, f *link.Frame) {
 	l := s.l
+	leave(l.t, s.from, f)
 	if l.tap != nil {
 		l.tap(l.nodes[s.from].Now(), s.from, f.B)
 	}
@@ -70,7 +71,7 @@ func (s side) Transmit(_ int, f *link.Frame) {
 		g := to.Pool.Get()
 		g.B = append(g.B, f.B...)
 		g.Due = f.Due.Add(ft.delay + time.Duration(i)*300)
-		to.Deliver(0, g)
+		l.deliver(1-s.from, g)
 	}
 	f.Release()
 }
@@ -113,6 +114,12 @@ func newLab(t testing.TB, cfg Config) *lab {
 	return l
 }
 
+// deliver has a frame reach a node.
+func (l *lab) deliver(to int, f *link.Frame) {
+	arrive(l.t, to, f)
+	l.nodes[to].Deliver(0, f)
+}
+
 // step handles the earliest event; false if there is none up to limit.
 func (l *lab) step(limit vt.Time) bool {
 	n := l.nodes[0]
@@ -141,7 +148,7 @@ func (l *lab) inject(to int, ev uint16, dscp, ecn uint8, build func(b []byte) []
 	ff := wire.FrameFields{DstMAC: testMAC(to), SrcMAC: testMAC(1 - to), Src: testAddr(1 - to), Dst: testAddr(to), EV: ev, DSCP: dscp, ECN: ecn}
 	g.B = wire.AppendUETCRC(build(wire.AppendUDPFrame(g.B, &ff)))
 	g.Due = l.now() + 1
-	l.nodes[to].Deliver(0, g)
+	l.deliver(to, g)
 }
 
 // now is the later of the two nodes' times.

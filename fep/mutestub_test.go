@@ -72,7 +72,7 @@ func (l *lab) trim(from int, due vt.Time, b []byte, dscp uint8, keep int, fix bo
 	}
 	ip.SetChecksum()
 	g.Due = due
-	to.Deliver(0, g)
+	l.deliver(1-from, g)
 }
 
 // trimming is a script that trims the packets that pick chooses.
@@ -136,7 +136,7 @@ func (m *mute) hear(at vt.Time, build func(b []byte) []byte) {
 	ff := wire.FrameFields{DstMAC: testMAC(0), SrcMAC: testMAC(1), Src: testAddr(1), Dst: testAddr(0), EV: 3, DSCP: 46}
 	g.B = wire.AppendUETCRC(build(wire.AppendUDPFrame(g.B, &ff)))
 	g.Due = at
-	m.nodes[0].Deliver(0, g)
+	m.deliver(0, g)
 }
 
 func (m *mute) nack(at vt.Time, code wire.NackCode, psn int32) {

@@ -99,7 +99,7 @@ func TestCloseAsked(t *testing.T) {
 	g.B = wire.AppendUETCRC(wire.AppendCtrl(wire.AppendUDPFrame(g.B, &ff), &wire.CtrlFields{Ctl: wire.CtlCloseRequest,
 		Flags: wire.CtrlAR, PSN: p.Start, SPDCID: p.PeerID, DPDCID: p.ID}))
 	g.Due = l.nodes[0].Now() + 1
-	l.nodes[0].Deliver(0, g)
+	l.deliver(0, g)
 	l.run(g.Due + 100_000)
 	if n := len(*got); n != 3 || !strings.HasPrefix((*got)[0], "0 ACK_CC") || !strings.HasPrefix((*got)[1], "0 CLOSE_COMMAND") {
 		t.Errorf("packets %q", *got)
@@ -170,7 +170,7 @@ func TestClosingMidway(t *testing.T) {
 		g.B = wire.AppendUETCRC(wire.AppendNack(wire.AppendUDPFrame(g.B, &ff), &wire.NackFields{Type: wire.TypeNack,
 			Code: wire.NackClosing, PSN: r.PSN(), SPDCID: p.PeerID, DPDCID: p.ID}))
 		g.Due = l.nodes[0].Now() + 500_000
-		l.nodes[0].Deliver(0, g)
+		l.deliver(0, g)
 		return fate{drop: true}
 	}
 	l.got = [2][]Completion{}

@@ -206,7 +206,7 @@ func FuzzArrive(f *testing.F) {
 				g.B = wire.AppendUETCRC(g.B)
 			}
 			g.Due = max(l.nodes[0].Now(), l.nodes[1].Now()) + 1
-			n.Deliver(0, g)
+			l.deliver(i, g)
 		}
 		l.run(vt.Time(time.Hour))
 		l.leaks()
@@ -262,7 +262,7 @@ func TestEcho(t *testing.T) {
 		g := n.Pool.Get()
 		g.B = append(g.B, b...)
 		g.Due = n.Now() + 1
-		n.Deliver(0, g)
+		l.deliver(1, g)
 		l.run(g.Due + 1000)
 	}
 	echo := wire.AppendEth(nil, testMAC(1), testMAC(0), wire.EtherIPv4)

@@ -227,7 +227,7 @@ func TestNackCodes(t *testing.T) {
 			g.B = wire.AppendUETCRC(wire.AppendNack(wire.AppendUDPFrame(g.B, &ff), &wire.NackFields{Type: wire.TypeNack,
 				Code: wire.NackCode(code), PSN: r.PSN(), SPDCID: 0, DPDCID: r.SPDCID()}))
 			g.Due = now + 1000
-			l.nodes[0].Deliver(0, g)
+			l.deliver(0, g)
 		}
 		l.call(0, 1, func(now vt.Time) {
 			if err := l.eps[0].TagSend(now, 1, make([]byte, 10), 0, 0); err != nil {

@@ -171,7 +171,7 @@ func (l *lab) overflow(now vt.Time, r *recorder, psn wire.PSN) {
 		PSN: psn, SPDCID: p.PeerID, DPDCID: p.ID}))
 	r.add(now, 1, g.B, fate{})
 	g.Due = now + 502
-	l.nodes[0].Deliver(0, g)
+	l.deliver(0, g)
 }
 
 var sequences = []sequence{

@@ -54,7 +54,7 @@ func (s *stub) send(ecn uint8, build func(b []byte) []byte) {
 	g.B = wire.AppendUETCRC(build(wire.AppendUDPFrame(g.B, &ff)))
 	s.now += 1000
 	g.Due = s.now
-	s.nodes[1].Deliver(0, g)
+	s.deliver(1, g)
 	s.run(s.now + 999)
 }
 

@@ -114,6 +114,7 @@ func TestWavesAreShown(t *testing.T) {
 		}
 	}
 	p.byReq["A01"].reason, p.byReq["A01"].tests, p.byReq["A01"].ended = "", []test{{Dir: "fep", File: "fep/x_test.go", Name: "TestA01", Req: "A01"}}, []result{resultPass}
+	p.byReq["A01"].veth = []result{resultPass}
 	got := string(p.markdown())
 	for _, want := range []string{"pass: wave 1, 1 of 1; wave 2, 0 of 1.", "| Id | Wave | Requirement |", "| A02 | 2 | it stays |"} {
 		if !strings.Contains(got, want) {
@@ -140,17 +141,22 @@ func TestVerdicts(t *testing.T) {
 	real := test{Dir: "e2e", File: "e2e/x_test.go", Name: "TestPFC02", Req: "PFC02"}
 	for _, c := range []struct {
 		ended          []result
+		veth           result // of the first
 		reason         string
 		verdict, where string
 	}{
-		{nil, "because", verdictNot, ""},
-		{[]result{resultPass, resultPass}, "", verdictPass, "unit, real labs"},
-		{[]result{resultPass, resultSkip}, "", verdictPass, "unit"},
-		{[]result{resultPass, resultFail}, "because", verdictFail, "unit, real labs"},
-		{[]result{resultPass, resultNone}, "because", verdictPart, "unit"},
-		{[]result{resultSkip, resultNone}, "", verdictNotRun, ""},
+		{nil, "", "because", verdictNot, ""},
+		{[]result{resultPass, resultPass}, "", "", verdictPass, "unit, real labs"},
+		{[]result{resultPass, resultSkip}, "", "", verdictPass, "unit"},
+		{[]result{resultPass, resultFail}, "", "because", verdictFail, "unit, real labs"},
+		{[]result{resultPass, resultNone}, "", "because", verdictPart, "unit"},
+		{[]result{resultSkip, resultNone}, "", "", verdictNotRun, ""},
+		{[]result{resultPass, resultSkip}, resultPass, "", verdictPass, "unit, veth"},
+		{[]result{resultPass, resultPass}, resultFail, "", verdictFail, "unit, real labs, veth"},
+		{[]result{resultFail, resultPass}, resultPass, "", verdictFail, "unit, real labs, veth"},
+		{[]result{resultPass, resultPass}, resultSkip, "", verdictPass, "unit, real labs"},
 	} {
-		e := entry{ended: c.ended, reason: c.reason, tests: []test{one, real}[:len(c.ended)]}
+		e := entry{ended: c.ended, veth: []result{c.veth, ""}[:len(c.ended)], reason: c.reason, tests: []test{one, real}[:len(c.ended)]}
 		if e.verdict() != c.verdict || e.where() != c.where {
 			t.Errorf("%v is %q on %q, not %q on %q", c.ended, e.verdict(), e.where(), c.verdict, c.where)
 		}
@@ -159,9 +165,12 @@ func TestVerdicts(t *testing.T) {
 			if got[e.tests[i].String()] != r {
 				t.Errorf("%q says that %s ended with %q, not %q", e.links(), e.tests[i], got[e.tests[i].String()], r)
 			}
+			if v := got[e.tests[i].String()+vethRun]; v != e.veth[i] {
+				t.Errorf("%q says that %s ended with %q on veth, not %q", e.links(), e.tests[i], v, e.veth[i])
+			}
 		}
 	}
-	e := entry{tests: []test{one}, ended: []result{resultPass}}
+	e := entry{tests: []test{one}, ended: []result{resultPass}, veth: []result{""}}
 	if names := gone([]byte(e.links()), []test{real}); len(names) != 1 || names[0] != one.String() {
 		t.Errorf("a removed test was not noticed: %v", names)
 	}
@@ -181,6 +190,21 @@ func TestResultsAreRead(t *testing.T) {
 	got, err := readResults(strings.NewReader(out))
 	if err != nil || len(got) != 2 || got["switchd.TestTRIM01"] != resultPass || got["e2e.TestTRIM01"] != resultSkip {
 		t.Errorf("%v, %v", got, err)
+	}
+	const twice = `{"Action":"pass","Package":"github.com/uetlab/uetlab/fep","Test":"TestB01"}
+{"Action":"fail","Package":"github.com/uetlab/uetlab/fep","Test":"TestB02"}
+{"Action":"fail","Package":"github.com/uetlab/uetlab/fep"}
+{"Action":"attr","Package":"github.com/uetlab/uetlab/fep","Test":"TestB01/part","Key":"link","Value":"veth"}
+{"Action":"fail","Package":"github.com/uetlab/uetlab/fep","Test":"TestB01"}
+{"Action":"pass","Package":"github.com/uetlab/uetlab/fep","Test":"TestB02"}
+{"Action":"fail","Package":"github.com/uetlab/uetlab/fep"}
+`
+	got, err = readResults(strings.NewReader(twice))
+	if err != nil || len(got) != 3 || got["fep.TestB01"] != resultPass || got["fep.TestB01"+vethRun] != resultFail || got["fep.TestB02"] != resultFail {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := readResults(strings.NewReader(twice + `{"Action":"fail","Package":"github.com/uetlab/uetlab/fep"}`)); err == nil {
+		t.Error("a package that could not be built the second time was taken for tested")
 	}
 	if _, err := readResults(strings.NewReader(`{"Action":"fail","Package":"github.com/uetlab/uetlab/sim"}`)); err == nil {
 		t.Error("a package that could not be built was taken for tested")

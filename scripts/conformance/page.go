@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -20,7 +21,8 @@ type entry struct {
 	requirement
 	tests  []test
 	ended  []result
-	reason string // why there is no test, or what its tests leave out
+	veth   []result // the same tests with their frames through veth pairs; empty for a test that did not run so
+	reason string   // why there is no test, or what its tests leave out
 }
 
 // Verdicts on a requirement.
@@ -51,7 +53,7 @@ func makePage(lists []checklist, tests []test, ended map[string]result) (*page, 
 		if !ran {
 			res = resultNone
 		}
-		e.ended = append(e.ended, res)
+		e.ended, e.veth = append(e.ended, res), append(e.veth, ended[t.String()+vethRun])
 	}
 	for _, e := range p.rows() {
 		if len(e.tests) > 0 {
@@ -93,7 +95,7 @@ func (e *entry) verdict() string {
 	switch {
 	case len(e.tests) == 0:
 		return verdictNot
-	case slices.Contains(e.ended, resultFail):
+	case slices.Contains(e.ended, resultFail), slices.Contains(e.veth, resultFail):
 		return verdictFail
 	case !slices.Contains(e.ended, resultPass):
 		return verdictNotRun
@@ -126,6 +128,9 @@ func (e *entry) where() string {
 			}
 		}
 	}
+	if slices.Contains(e.veth, resultPass) || slices.Contains(e.veth, resultFail) {
+		list = append(list, "veth")
+	}
 	return strings.Join(list, ", ")
 }
 
@@ -136,6 +141,12 @@ func (e *entry) links() string {
 		s := fmt.Sprintf("[%s](../%s)", t, t.File)
 		if e.ended[i] != resultPass {
 			s += " (" + string(e.ended[i]) + ")"
+		}
+		if v := e.veth[i]; v != "" {
+			s += vethRun
+			if v != resultPass {
+				s += " (" + string(v) + ")"
+			}
 		}
 		list = append(list, s)
 	}
@@ -151,6 +162,10 @@ requirements, statements or tests here are not those of the tree.
 A test belongs to the requirement with which its name begins: ` + "`TestTRIM01_TrimmedToSize`" + ` is for TRIM-01. *Unit* tests drive one switch, port or
 codec frame by frame. *Simulator* tests run whole fabrics with end points. *Real labs* are namespaces joined by veth pairs, with packets through the
 kernel. All times are virtual in each of them. Run one with ` + "`go test -v -run TestTRIM01 ./switchd`" + `.
+
+Tests marked *veth* ran a second time with every frame, of end points and of the stubs that face them, through the kernel: each end point has a veth
+pair with the stub, or a scripted link, on its far end, and what is read there, link trailer included, is what the test goes on with. Run one so with
+` + "`sudo UETLAB_TEST_VETH=1 go test -v -run TestB01 ./fep`" + `.
 
 `
 
@@ -241,18 +256,17 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// linkForm is a test in the page: its name, its file, and how it ended if it did not pass.
-var linkForm = regexp.MustCompile(`\[([\w/]+\.Test\w+)\]\(\.\./([\w/.]+)\)(?: \(([a-z ]+)\))?`)
+// linkForm is a test in the page: its name, its file, how it ended if it did not pass, and the same of its run on veth pairs.
+var linkForm = regexp.MustCompile(`\[([\w/]+\.Test\w+)\]\(\.\./([\w/.]+)\)(?: \(([a-z ]+)\))?(, veth(?: \(([a-z ]+)\))?)?`)
 
 // resultsIn reads how tests ended from a page that was written earlier.
 func resultsIn(markdown []byte) map[string]result {
 	ended := map[string]result{}
 	for _, m := range linkForm.FindAllSubmatch(markdown, -1) {
-		res := resultPass
-		if len(m[3]) > 0 {
-			res = result(m[3])
+		ended[string(m[1])] = cmp.Or(result(m[3]), resultPass)
+		if len(m[4]) > 0 {
+			ended[string(m[1])+vethRun] = cmp.Or(result(m[5]), resultPass)
 		}
-		ended[string(m[1])] = res
 	}
 	return ended
 }

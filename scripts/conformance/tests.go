@@ -39,6 +39,9 @@ func (t test) where() string {
 	return "unit"
 }
 
+// vethRun follows a test's name where it means the run of the test with every frame through veth pairs.
+const vethRun = ", veth"
+
 // nameForm is a test's name that begins with an id.
 var nameForm = regexp.MustCompile(`^Test([A-Z]+[0-9]+)([^0-9].*)?$`)
 
@@ -107,13 +110,15 @@ const (
 	resultNone result = "not run"
 )
 
-// readResults reads the output of go test -json: the name of a test, as test.String gives it, to its end. A package that
-// fails without a test that fails has not been tested at all, which is an error.
+// readResults reads the output of go test -json, of one run or several: the name of a test, as test.String gives it, to its
+// end, with vethRun where the test said by an attribute that its frames went through veth pairs. What failed in one run has
+// failed. A package that fails without a test that fails has not been tested at all, which is an error.
 func readResults(r io.Reader) (map[string]result, error) {
 	ended := map[string]result{}
 	failing := map[string]bool{} // packages with a test that failed
+	veth := map[string]bool{}    // tests on veth pairs, in the run that is being read
 	for d := json.NewDecoder(r); ; {
-		var e struct{ Action, Package, Test string }
+		var e struct{ Action, Package, Test, Key, Value string }
 		switch err := d.Decode(&e); {
 		case errors.Is(err, io.EOF):
 			return ended, nil
@@ -121,13 +126,26 @@ func readResults(r io.Reader) (map[string]result, error) {
 			return nil, fmt.Errorf("output of go test -json: %w", err)
 		}
 		res := result(e.Action)
+		top, _, part := strings.Cut(e.Test, "/")
+		name := strings.TrimPrefix(e.Package, module) + "." + top
 		switch {
-		case res != resultPass && res != resultFail && res != resultSkip || strings.Contains(e.Test, "/"):
+		case e.Action == "attr" && e.Key == "link" && e.Value == "veth":
+			veth[name] = true
+		case res != resultPass && res != resultFail && res != resultSkip || part:
 		case e.Test != "":
-			ended[strings.TrimPrefix(e.Package, module)+"."+e.Test] = res
 			failing[e.Package] = failing[e.Package] || res == resultFail
+			run := name
+			if veth[name] {
+				run += vethRun
+			}
+			if ended[run] != resultFail {
+				ended[run] = res
+			}
+			delete(veth, name)
 		case res == resultFail && !failing[e.Package]:
 			return nil, fmt.Errorf("package %s could not be tested: go test says why", e.Package)
+		default:
+			delete(failing, e.Package)
 		}
 	}
 }
