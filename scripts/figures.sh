@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the figures of the documentation that follow from the model anew: those of the demonstration in README.md and
-# docs/quickstart.md, the picture docs/img/link-failure.svg, and the example in docs/simulator.md. To be run when something
+# docs/quickstart.md, the simulation in README.md, the picture docs/img/link-failure.svg, and the example in docs/simulator.md. To be run when something
 # changes virtual times on purpose; "git diff" then shows what the change did. Sentences around the figures are left alone.
 #
 # Variables: UETLAB (the binary; default bin/uetlab of this tree), UETLAB_RUNTIME (embedded).
@@ -89,4 +89,6 @@ picture=docs/img/link-failure.svg
 
 "$UETLAB" sim fat-tree-2x4 --link 'leaf0-spine0 fail at=+30us' -- permutation --size 2MiB --check >"$work/example"
 put docs/simulator.md '$ uetlab sim fat-tree-2x4 --link '"'leaf0-spine0 fail" '```' "$work/example"
+"$UETLAB" sim fat-tree-k16 -- permutation --size 2MiB >"$work/large"
+put README.md '$ uetlab sim fat-tree-k16' '```' "$work/large"
 printf 'healthy %s us; with the failure %s us, %s packets sent again, %s frames dropped. See git diff.\n' "$healthy" "$failed" "$retx" "$drops"
