@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"internal/engine", "internal/clock", "fep/pds"},
 	{"fep", "switchd"},
 	{"fabric/topology"},
-	{"workload/matrix", "fabric/runtime"},
+	{"fabric/runtime"},
 	{"workload", "fabric/runtime/namespace"},
 	{"internal/ctl"},
 	{"internal/nodecore", "fabric/runtime/docker", "fabric/runtime/embedded", "fabric/wiring", "fabric/capture"},

@@ -213,6 +213,32 @@ func TestDatagram(t *testing.T) {
 	l.checkEmpty()
 }
 
+// TestUnmanagedDSCP: data of RUDI and UUD, which no window holds back, has a code point of its own, what is sent again too; data of
+// PDCs has another.
+func TestUnmanagedDSCP(t *testing.T) {
+	l := newLab(t, Config{})
+	key := l.eps[1].RegisterIdempotent(make([]byte, 10_000))
+	seen := map[uint8]int{}
+	l.tap = func(_ vt.Time, from int, b []byte) {
+		if in, _ := uet(b); from == 0 {
+			seen[in.DSCP]++
+		}
+	}
+	drop := true
+	l.script = func(int, []byte) fate { defer func() { drop = false }(); return fate{drop: drop} }
+	l.call(0, 1, func(now vt.Time) { _ = l.eps[0].WriteIdempotent(now, 1, make([]byte, 10_000), key, 0, 1) })
+	l.call(0, 2, func(now vt.Time) { _ = l.eps[0].Datagram(now, 1, make([]byte, 100), 2) })
+	l.run(vt.Time(time.Second))
+	if seen[8] != 5 || len(seen) != 1 {
+		t.Errorf("DSCPs %v, want 8 five times: three packets, one of them twice, and a datagram", seen)
+	}
+	clear(seen)
+	l.exchange(5000)
+	if seen[10] != 2 || seen[8] != 0 {
+		t.Errorf("DSCPs %v, want 10 twice", seen)
+	}
+}
+
 // TestSlowSES: what comes again while SES works is answered RCVD_SES_PROCG, and CACK waits for the response.
 func TestSlowSES(t *testing.T) {
 	s := newStub(t, Config{AnswerDelay: 50 * time.Microsecond})

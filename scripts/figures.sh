@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the figures of the documentation that follow from the model anew: those of the demonstration in README.md and
-# docs/quickstart.md, the picture docs/img/link-failure.svg, and the example in docs/simulator.md. To be run when something
+# docs/quickstart.md, the simulation in README.md, the picture docs/img/link-failure.svg, and the example in docs/simulator.md. To be run when something
 # changes virtual times on purpose; "git diff" then shows what the change did. Sentences around the figures are left alone.
 #
 # Variables: UETLAB (the binary; default bin/uetlab of this tree), UETLAB_RUNTIME (embedded).
@@ -71,9 +71,10 @@ sed -i -E "s/^It took [0-9.]+ us of the fabric's time, [0-9.]+ %/It took $health
       printf "  <path class=\"grid\" d=\"M96 %.1f H930\"/><text class=\"dim small\" x=\"88\" y=\"%.1f\" text-anchor=\"end\">400</text>\n", floor - 76.2, floor - 72.2
       printf "  <text class=\"ink\" x=\"16\" y=\"%d\">to spine%d</text>\n  <path class=\"b%d\" d=\"%s\"/>\n  <path class=\"axis\" d=\"M96 %d H930\"/>\n", floor - 4, lane, lane, bars(lane, floor), floor
     }
-    mark(98, "bad", 1, "link fails", "start", 4, "+98 µs")
+    near = resent > 98 && x(resent) - x(98) < 140
+    mark(98, "bad", 1, "link fails", near ? "end" : "start", near ? -4 : 4, "+98 µs")
     if (failed > 700) mark(598, "dim", 1, "routes around it", "middle", 0, "after 500 µs")
-    if (resent > 98) mark(resent, "good", 1, "sent again", "end", -4, sprintf("+%.0f µs", resent))
+    if (resent > 98) mark(resent, "good", 1, "sent again", near ? "start" : "end", near ? 4 : -4, sprintf("+%.0f µs", resent))
     printf "  <path class=\"mark\" d=\"M%.1f 340 V556\"/>\n", x(failed)
     printf "  <text class=\"ink\" x=\"930\" y=\"572\" text-anchor=\"end\" font-weight=\"600\">ends correct</text><text class=\"ink small\" x=\"930\" y=\"589\" text-anchor=\"end\">+%s µs</text>\n", failed
     printf "  <text class=\"dim small\" x=\"%.0f\" y=\"410\" text-anchor=\"middle\">nothing can cross this link any more</text>\n", (failed > 700 ? x(348) : x((98 + failed) / 2))
@@ -88,4 +89,6 @@ picture=docs/img/link-failure.svg
 
 "$UETLAB" sim fat-tree-2x4 --link 'leaf0-spine0 fail at=+30us' -- permutation --size 2MiB --check >"$work/example"
 put docs/simulator.md '$ uetlab sim fat-tree-2x4 --link '"'leaf0-spine0 fail" '```' "$work/example"
+"$UETLAB" sim fat-tree-k16 -- permutation --size 2MiB >"$work/large"
+put README.md '$ uetlab sim fat-tree-k16' '```' "$work/large"
 printf 'healthy %s us; with the failure %s us, %s packets sent again, %s frames dropped. See git diff.\n' "$healthy" "$failed" "$retx" "$drops"

@@ -151,10 +151,10 @@ printf '\n| Where the time of `sim fat-tree-k8 -- permutation --size 16MiB` goes
 go tool pprof -top -nodecount=400 "$uetlab" "$work/profile" 2>/dev/null |
 	awk '$2 ~ /^[0-9.]+%$/ && $5 ~ /^[0-9.]+%$/ && n++ < 12 {name = $6; sub(/.*uetlab\/uetlab\//, "", name); printf "| `%s` | %s | %s |\n", name, $2, $5}'
 
-# bench PACKAGES PATTERN: rows of benchmarks.
+# bench PACKAGES PATTERN [FLAGS…]: rows of benchmarks.
 bench() {
 	# shellcheck disable=SC2086
-	go test -run '^$' -bench "$2" -benchmem $1 |
+	go test -run '^$' -bench "$2" -benchmem "${@:3}" $1 |
 		awk '/^pkg:/ {sub(/.*uetlab\/uetlab\//, ""); p = $0}
 		     /^Benchmark/ {sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1); ns = a = hop = ""
 		       for (i = 2; i < NF; i++) {
@@ -165,12 +165,29 @@ bench() {
 		       printf "| %s %s | %s%s | %s |\n", p, $1, ns, hop, a}'
 }
 
+# idle PACKAGE TEST WHAT: a row of what a PDC takes when it is idle, as a test prints it.
+idle() {
+	local bytes
+	bytes=$(cd "$root" && go test "$1" -run "^$2\$" -count 1 -v | sed -n 's/.*: \([0-9]*\) bytes for each of .* idle PDCs$/\1/p')
+	[ -n "$bytes" ] || {
+		note "$2 of $1 does not say what a PDC takes"
+		exit 1
+	}
+	printf '| %s | %s bytes | `go test %s -run %s -v` |\n' "$3" "$bytes" "$1" "$2"
+}
+
+note "memory of PDCs"
+printf '\n| Memory of an idle PDC | | Command |\n|---|---|---|\n'
+idle ./sim TestTenThousandPDCs '10 000 between two end points, both ends counted'
+idle ./fep TestMemory '10 000 peers, one PDC to each'
+
 note "benchmarks"
 printf '\n| Benchmark (`make bench` has more) | ns/op | allocs/op |\n|---|---|---|\n'
 cd "$root"
 bench ./wire 'Outer|Flow|Restamp|UETCRC|DecodeSummary'
 bench ./wire 'Hot/./^(encode|decode)$'
-bench ./fep .
+bench ./fep Message
+bench ./fep 'Open|PacketWithPDCs' -benchtime 30000x
 bench ./switchd 'Forward|Trim'
 bench ./switchd 'Choose/^(mix|resilient|flowlet|adaptive)$/v4'
 bench './internal/link ./internal/engine' .
