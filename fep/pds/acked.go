@@ -191,7 +191,7 @@ func (p *PDC) done(now vt.Time, k *Packet, next wire.NextHdr, resp []byte) {
 		msg.S.Response(now, k, next, resp)
 	}
 	msg.unacked--
-	msg.acked++
+	msg.begun = true
 	if msg.whole && msg.unacked == 0 {
 		msg.S.Done(now)
 	}
@@ -238,6 +238,9 @@ func (p *PDC) onSACK(now vt.Time, base wire.PSN, bitmap uint64) {
 			p.sameEV(now, k)
 		}
 		k.flags |= pktSacked
+		if k.msg != nil {
+			k.msg.begun = true
+		}
 		s.land(k)
 		s.unqueue(k)
 	}
