@@ -58,6 +58,9 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 		p.onSACK(now, a.SACKBase(), a.SACKBitmap())
 	}
 	s.advance()
+	if s.backs > 0 && !s.clear.Before(s.back) { // a round trip went well
+		s.back, s.backs = s.next-1, s.backs-1
+	}
 	p.infer(now)
 	if a.P() {
 		p.onProbed(now, a)
