@@ -3,7 +3,6 @@ package fep
 import (
 	"fmt"
 	"net/netip"
-	"reflect"
 	"time"
 
 	"github.com/uetlab/uetlab/fep/pds"
@@ -110,14 +109,37 @@ func headers(v6 bool) int {
 	return wire.EthLen + ip + wire.UDPLen + wire.TypeRUDReq.HeaderLen() + wire.NextRequestStd.HeaderLen() + wire.CRCLen
 }
 
-// copyFields copies the fields that two structs have in common.
-func copyFields(dst, src any) {
-	d, s := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
-	for i := range d.NumField() {
-		if f := s.FieldByName(d.Type().Field(i).Name); f.IsValid() {
-			d.Field(i).Set(f)
-		}
+// delivery is packet delivery's part of the configuration.
+func (c *Config) delivery() pds.Config {
+	return pds.Config{
+		MAC: c.MAC, NextHop: c.NextHop, PayloadMTU: c.PayloadMTU, Window: c.Window, LB: c.LB, NoCRC: c.NoCRC, ByRef: c.ByRef,
+		CSIG: c.CSIG, CSIGCompactTPID: c.CSIGCompactTPID, CSIGWideTPID: c.CSIGWideTPID, DSCPData: c.DSCPData,
+		DSCPRetx: c.DSCPRetx, DSCPControl: c.DSCPControl, DSCPUnmanaged: c.DSCPUnmanaged, DSCPTrimmed: c.DSCPTrimmed,
+		DSCPTrimmedLastHop: c.DSCPTrimmedLastHop, Class: c.Class, ClassUnmanaged: c.ClassUnmanaged, AckType: c.AckType,
+		AckEvery: c.AckEvery, NoAckOnECN: c.NoAckOnECN, AckGenTrigger: c.AckGenTrigger, AckGenMinAdd: c.AckGenMinAdd,
+		MaxAckDelay: c.MaxAckDelay, MaxAckData: c.MaxAckData, TrimmableAck: c.TrimmableAck, MPR: c.MPR, RTOInit: c.RTOInit,
+		RTOMax: c.RTOMax, MaxRTORetx: c.MaxRTORetx, NackRetxTime: c.NackRetxTime, MaxNackRetx: c.MaxNackRetx, NoInfer: c.NoInfer,
+		InferEV: c.InferEV, EVMargin: c.EVMargin, RcvrInfer: c.RcvrInfer, TailLossTime: c.TailLossTime,
+		MaxTailLoss: c.MaxTailLoss, IdleClose: c.IdleClose, TargetIdle: c.TargetIdle, CloseReqTime: c.CloseReqTime, Hold: c.Hold,
+		ClearTime: c.ClearTime, NewPDCTime: c.NewPDCTime, Keepalive: c.Keepalive, MaxPDCs: c.MaxPDCs, PDCsPerKey: c.PDCsPerKey,
+		GtdSlots: c.GtdSlots, MaxRUDI: c.MaxRUDI, Secure: c.Secure, PSNLimit: c.PSNLimit,
+		FA: c.fa(),
 	}
+}
+
+// adopt takes over what packet delivery has filled in.
+func (c *Config) adopt(p *pds.Config) {
+	c.MAC, c.NextHop, c.PayloadMTU, c.Window, c.LB = p.MAC, p.NextHop, p.PayloadMTU, p.Window, p.LB
+	c.NoCRC, c.ByRef, c.CSIG, c.CSIGCompactTPID, c.CSIGWideTPID = p.NoCRC, p.ByRef, p.CSIG, p.CSIGCompactTPID, p.CSIGWideTPID
+	c.DSCPData, c.DSCPRetx, c.DSCPControl, c.DSCPUnmanaged, c.DSCPTrimmed = p.DSCPData, p.DSCPRetx, p.DSCPControl, p.DSCPUnmanaged, p.DSCPTrimmed
+	c.DSCPTrimmedLastHop, c.Class, c.ClassUnmanaged, c.AckType, c.AckEvery = p.DSCPTrimmedLastHop, p.Class, p.ClassUnmanaged, p.AckType, p.AckEvery
+	c.NoAckOnECN, c.AckGenTrigger, c.AckGenMinAdd, c.MaxAckDelay, c.MaxAckData = p.NoAckOnECN, p.AckGenTrigger, p.AckGenMinAdd, p.MaxAckDelay, p.MaxAckData
+	c.TrimmableAck, c.MPR, c.RTOInit, c.RTOMax, c.MaxRTORetx = p.TrimmableAck, p.MPR, p.RTOInit, p.RTOMax, p.MaxRTORetx
+	c.NackRetxTime, c.MaxNackRetx, c.NoInfer, c.InferEV, c.EVMargin = p.NackRetxTime, p.MaxNackRetx, p.NoInfer, p.InferEV, p.EVMargin
+	c.RcvrInfer, c.TailLossTime, c.MaxTailLoss, c.IdleClose, c.TargetIdle = p.RcvrInfer, p.TailLossTime, p.MaxTailLoss, p.IdleClose, p.TargetIdle
+	c.CloseReqTime, c.Hold, c.ClearTime, c.NewPDCTime, c.Keepalive = p.CloseReqTime, p.Hold, p.ClearTime, p.NewPDCTime, p.Keepalive
+	c.MaxPDCs, c.PDCsPerKey, c.GtdSlots, c.MaxRUDI, c.Secure = p.MaxPDCs, p.PDCsPerKey, p.GtdSlots, p.MaxRUDI, p.Secure
+	c.PSNLimit = p.PSNLimit
 }
 
 // resolve fills in the defaults, and gives packet delivery its part. It fails on values that no packet could be built from.
@@ -131,12 +153,11 @@ func (c *Config) resolve(maxFrame int, port link.Config) (pc pds.Config, err err
 	if err := c.resolveAddr(maxFrame, port); err != nil {
 		return pc, err
 	}
-	copyFields(&pc, c)
-	pc.FA = c.fa()
+	pc = c.delivery()
 	if err := pc.Resolve(); err != nil {
 		return pc, err
 	}
-	copyFields(c, &pc)
+	c.adopt(&pc)
 	return pc, nil
 }
 

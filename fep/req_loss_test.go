@@ -223,15 +223,22 @@ func TestF09_ClosingCodes(t *testing.T) {
 			}
 		}
 	}
-	m := newMute(t, Config{}) // one packet has arrived: the message cannot begin anew
-	m.post(3 * 4096)
-	now := m.nodes[0].Now() + 1000
-	m.ack(now, 0, 0, 0)
-	m.nack(now+1000, wire.NackClosing, 1)
-	m.run(now + 5000)
-	var pe *PDCError
-	if len(m.got[0]) != 1 || !errors.As(m.got[0][0].Err, &pe) || pe.Code != wire.NackClosing {
-		t.Errorf("CLOSING in the middle of a message: %+v", m.got[0])
+	var m *mute
+	for _, sacked := range []bool{false, true} { // one packet has arrived: the message cannot begin anew
+		m = newMute(t, Config{})
+		m.post(3 * 4096)
+		now := m.nodes[0].Now() + 1000
+		if sacked {
+			m.ack(now, -1, -1, 1<<2)
+		} else {
+			m.ack(now, 0, 0, 0)
+		}
+		m.nack(now+1000, wire.NackClosing, 1)
+		m.run(now + 5000)
+		var pe *PDCError
+		if len(m.got[0]) != 1 || !errors.As(m.got[0][0].Err, &pe) || pe.Code != wire.NackClosing {
+			t.Errorf("CLOSING in the middle of a message, sacked %v: %+v", sacked, m.got[0])
+		}
 	}
 	m.script = nil
 	m.exchange(100) // the end point lives on

@@ -356,7 +356,7 @@ func (m *rxMsg) check(q request, mtu int) wire.ReturnCode {
 		q.std.MatchBits() != m.match:
 		return wire.RCOpViolation
 	case m.op != wire.OpRead && int(q.n) != len(q.payload) || end > uint64(m.length) || q.head.EOM() != (end == uint64(m.length)) ||
-		q.head.SOM() != (q.off == 0) || !q.head.EOM() && int(q.n) != mtu:
+		q.head.SOM() != (q.off == 0) || int(q.n) > mtu || !q.head.EOM() && int(q.n) != mtu:
 		return wire.RCOpViolation
 	case m.recv != nil && int(m.length) > len(m.mem) && m.ep.f.cfg.RejectTooLong:
 		return wire.RCTooLong

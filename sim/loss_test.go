@@ -79,6 +79,21 @@ func TestGoodputUnderLoss(t *testing.T) {
 	}
 }
 
+// TestOrderedIncast: eight ordered flows into one port that trims come to an end, however little room there is. Each goes back when a
+// packet is cut, and what it sends behind that one is thrown away: with full windows nothing else would ever pass.
+func TestOrderedIncast(t *testing.T) {
+	plan, f := build(t, "star-9")
+	s := spec(t, plan, workload.Incast, 1<<20, 1)
+	s.Check, s.Ordered = false, true
+	res, err := f.Run(s, t0, Options{Until: t0.Add(2 * time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.AlgBW < 15 || res.Retransmits > 8000 {
+		t.Errorf("%.1f Gb/s for each of eight, %d packets sent again", res.AlgBW, res.Retransmits)
+	}
+}
+
 // TestRecoveryTimes measures how long it takes from the sending of a packet that is lost, or trimmed, to that of the copy that comes
 // through the sender's own link, and logs a table of it (docs/delivery.md has it).
 func TestRecoveryTimes(t *testing.T) {

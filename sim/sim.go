@@ -155,6 +155,8 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Resu
 	if len(spec.Nodes) != spec.Ranks {
 		return workload.Result{}, fmt.Errorf("sim: %d nodes for %d ranks", len(spec.Nodes), spec.Ranks)
 	}
+	for f.step(t0 - 1) { // what is left of a run before this one is none of this one's
+	}
 	f.results = map[int]workload.RankResult{}
 	before, queues := f.totals(), f.queues()
 	if err := f.begin(spec, t0); err != nil {

@@ -58,6 +58,9 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 		p.onSACK(now, a.SACKBase(), a.SACKBitmap())
 	}
 	s.advance()
+	if s.backs > 0 && !s.clear.Before(s.back) { // a round trip went well
+		s.back, s.backs = s.next-1, s.backs-1
+	}
 	p.infer(now)
 	if a.P() {
 		p.onProbed(now, a)
@@ -191,7 +194,7 @@ func (p *PDC) done(now vt.Time, k *Packet, next wire.NextHdr, resp []byte) {
 		msg.S.Response(now, k, next, resp)
 	}
 	msg.unacked--
-	msg.acked++
+	msg.begun = true
 	if msg.whole && msg.unacked == 0 {
 		msg.S.Done(now)
 	}
@@ -238,6 +241,9 @@ func (p *PDC) onSACK(now vt.Time, base wire.PSN, bitmap uint64) {
 			p.sameEV(now, k)
 		}
 		k.flags |= pktSacked
+		if k.msg != nil {
+			k.msg.begun = true
+		}
 		s.land(k)
 		s.unqueue(k)
 	}

@@ -188,7 +188,7 @@ func (p *PDC) fail(now vt.Time, code wire.NackCode) {
 		}
 	}
 	for _, msg := range msgs {
-		if code == wire.NackClosing && p.initiator && msg.acked == 0 && msg.S.Rewind() {
+		if code == wire.NackClosing && p.initiator && !msg.begun && msg.S.Rewind() {
 			msg.reset()
 			m.Submit(now, msg) // nothing of it arrived: it is safe on another PDC
 			continue
@@ -200,5 +200,5 @@ func (p *PDC) fail(now vt.Time, code wire.NackCode) {
 
 // reset makes the message begin anew.
 func (msg *Msg) reset() {
-	msg.pdc, msg.whole, msg.unacked, msg.acked, msg.failed = nil, false, 0, 0, false
+	msg.pdc, msg.whole, msg.unacked, msg.begun, msg.failed = nil, false, 0, false, false
 }

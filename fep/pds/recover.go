@@ -100,6 +100,10 @@ func (p *PDC) rewind(now vt.Time, psn wire.PSN, why Cause) {
 	if !psn.After(s.clear) {
 		psn = s.clear + 1
 	}
+	if s.back == psn {
+		s.backs = min(s.backs+1, 16)
+	}
+	s.back = psn
 	for q := psn; q != s.next; q++ {
 		k := s.at(q)
 		if k.flags&pktDone == 0 && k.flags&(pktSent|pktCtl) != 0 {

@@ -306,7 +306,6 @@ func (m *Manager) onRUDIResponse(now vt.Time, r wire.RUDI, resp []byte, src neti
 		msg.S.Response(now, &k, r.Next(), resp)
 	}
 	msg.unacked--
-	msg.acked++
 	if msg.whole && msg.unacked == 0 && !msg.failed {
 		msg.S.Done(now)
 	}

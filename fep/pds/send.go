@@ -135,11 +135,15 @@ func (p *PDC) dataEV(k *Packet, again bool) uint16 {
 	return ev
 }
 
-// wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8). Feedback is wanted as soon as the window has less room than
-// the peer may let come before it says anything: else a window of one round trip runs dry while the peer still counts.
+// wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8): feedback is wanted as soon as the window has no room for another
+// packet. While losses are being repaired, and in a window of a few times AckGenTrigger, it is wanted as soon as there is less room
+// than the peer may let come before it says anything: else a window of one round trip runs dry while the peer still counts.
 func (p *PDC) wantAck(k *Packet, again bool) bool {
 	s, c := &p.s, &p.m.cfg
-	room := max(int64(p.m.full), int64(c.AckGenTrigger))
+	room, lump := int64(p.m.full), int64(c.AckGenTrigger)
+	if s.inRec || c.Window < 4*lump {
+		room = max(room, lump)
+	}
 	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 && !k.msg.More ||
 		c.Window-s.inflight < room || k.PSN.Diff(s.cack) >= s.span
 }

@@ -42,7 +42,7 @@ type Msg struct {
 	next    *Msg
 	left    int64 // of Len, not cut into packets yet
 	unacked int32
-	acked   uint32
+	begun   bool // something of it has arrived
 	whole   bool // its last packet was cut
 	failed  bool
 	locked  bool

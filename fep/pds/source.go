@@ -64,7 +64,9 @@ type source struct {
 	idx    uint32 // of the next transmission
 	hiIdx  uint32 // the highest that is known to have arrived
 	recov  wire.PSN
-	inRec  bool // losses up to recov are being repaired
+	back   wire.PSN // ROD: the lowest missing packet when we last went back
+	backs  uint8    // how often we did for it
+	inRec  bool     // losses up to recov are being repaired
 
 	inSend bool // in Manager.sendq
 	inRtx  bool // in Manager.rtxq
@@ -308,6 +310,9 @@ func (p *PDC) queueRetx() {
 // windowOpen reports whether size more bytes may be in flight.
 func (p *PDC) windowOpen(size int) bool {
 	s, w := &p.s, p.m.cfg.Window
+	if p.mode == ROD && s.backs > 0 {
+		w >>= min(s.backs, 16) // what follows a missing packet is thrown away, and takes the room that this one needs
+	}
 	over := s.inflight + int64(size) - w
 	switch {
 	case over <= 0 || s.inflight == 0:
