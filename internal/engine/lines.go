@@ -107,13 +107,17 @@ func (l *lines) pop() (int, *link.Frame) {
 	return port, f
 }
 
-// touch has the processor fetch the frame that comes next.
-func (l *lines) touch() byte {
-	b := &l.in[l.arrivalPort]
-	if b.n == 0 {
-		return 0
+// fetch has the processor fetch what comes next at a port: memory is what a large fabric waits for. The headers of the next
+// frame are found through the frame itself, which was fetched a step before.
+func (l *lines) fetch(port int) {
+	b := &l.in[port]
+	mask := len(b.ring) - 1
+	if b.n > 1 {
+		b.ring[(b.at+1)&mask].f.Fetch()
 	}
-	return b.ring[b.at].f.Touch()
+	if b.n > 0 {
+		b.ring[b.at].f.FetchHeader()
+	}
 }
 
 // drop releases the frames for which gone says so.

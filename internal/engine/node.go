@@ -49,7 +49,6 @@ type Node struct {
 	q       vt.Queue[event] // then ends of pauses, timers and calls
 	now     vt.Time
 	latency time.Duration
-	warm    byte // nobody reads it
 	labSeed uint64
 	runSeed uint64
 	epoch   vt.Time
@@ -156,7 +155,7 @@ func (n *Node) Advance(bound vt.Time) int {
 			ev.fn(n.now)
 		case n.lines.arrival:
 			port, f := n.lines.pop()
-			n.warm += n.lines.touch()
+			n.lines.fetch(port)
 			if n.Ports[port].Received(n.now, f) {
 				n.core.Arrive(n.now, port, f)
 			}

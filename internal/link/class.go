@@ -2,6 +2,7 @@ package link
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/uetlab/uetlab/wire"
 )
@@ -28,8 +29,11 @@ func (f *Frame) what() frameKind {
 	return f.kind
 }
 
-// Touch reads a byte of the frame, so that the processor fetches it while other work goes on.
-func (f *Frame) Touch() byte { return f.B[:13][12] }
+// Fetch has the processor fetch the frame itself, which is soon to be handled. It does not wait for it.
+func (f *Frame) Fetch() { prefetch(unsafe.Pointer(f)) }
+
+// FetchHeader does so for the packet's headers. The frame itself should be there by now.
+func (f *Frame) FetchHeader() { prefetch(unsafe.Pointer(unsafe.SliceData(f.B))) }
 
 // isData says whether a frame is a UET RUD, ROD or RUDI request over UDP, the packets that carry an operation.
 func isData(b []byte) bool {
