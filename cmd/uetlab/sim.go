@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"runtime/pprof"
 	"time"
 
@@ -54,7 +55,13 @@ type simulation struct {
 	t0     vt.Time       // when the next run begins
 }
 
+// gcPercent: a simulation makes little garbage, and what it has at its beginning it keeps.
+const gcPercent = 800
+
 func runSim(c *call) error {
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	}
 	s, err := newSimulation(c)
 	if err != nil {
 		return err
