@@ -47,13 +47,7 @@ func TestAdoptedLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.wait()
-	until(t, "the lab to be adopted", func() bool {
-		a := uetlab(t, "adopt", l.name)
-		if a.code != 0 && !strings.Contains(a.stderr, "has a daemon") { // a killed process may hold its lock for a moment yet
-			t.Fatal(a)
-		}
-		return a.code == 0
-	})
+	l.adopt(t)
 	for _, k := range decode[[]api.LinkStatus](t, l.ok(t, "link", "ls", "--format", "json")) {
 		if down := k.Name == "leaf0-spine0"; (k.State == api.LinkDown) != down {
 			t.Errorf("%s is %s", k.Name, k.State)
@@ -67,6 +61,18 @@ func TestAdoptedLab(t *testing.T) {
 	}
 	l.down(t)
 	before.unchanged(t)
+}
+
+// adopt gives a lab whose daemon was killed a new one. The dead may hold its lock for a moment yet.
+func (l *lab) adopt(t testing.TB) {
+	t.Helper()
+	until(t, "the lab to be adopted", func() bool {
+		a := uetlab(t, "adopt", l.name)
+		if a.code != 0 && !strings.Contains(a.stderr, "has a daemon") {
+			t.Fatal(a)
+		}
+		return a.code == 0
+	})
 }
 
 // TestCarrierFollows takes a link down and up and looks at it from inside.

@@ -222,9 +222,7 @@ func TestSettingsOutliveNodeAndDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "commands to notice", func() bool { return l.do(t, "ps").code != 0 })
-	if a := uetlab(t, "adopt", l.name); a.code != 0 {
-		t.Fatal(a)
-	}
+	l.adopt(t)
 	if now := l.ok(t, "switch", "show", "leaf0", "--changed"); now != changed || !strings.Contains(changed, "ecn.kmin") || !strings.Contains(changed, "coin") {
 		t.Errorf("after adoption:\n%s\nbefore:\n%s", now, changed)
 	}
