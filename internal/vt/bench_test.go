@@ -17,10 +17,8 @@ type benchEvent struct {
 type events[V any] interface {
 	Len() int
 	Next() Time
-	Mark() uint64
 	Push(Time, Class, int, V)
 	Pop() (Key, V)
-	RemoveIf(func(Key, V) bool)
 }
 
 // BenchmarkQueue pops an event and pushes its successor, with the distances seen in the simulator: serializers 3 and

@@ -22,9 +22,6 @@ type Key struct {
 	n     uint64
 }
 
-// Before says whether the event was in the queue already when Mark gave m.
-func (a *Key) Before(m uint64) bool { return a.n <= m }
-
 // The wheel's measures: a node's frames and serializers are nearly all due within 4 us, a few ns to 2 us ahead.
 const (
 	shift   = 3         // a bucket is 8 ns wide
@@ -102,9 +99,6 @@ func (q *Queue[V]) Next() Time {
 	}
 	return q.next
 }
-
-// Mark is a place in the order of insertion: what is in the queue now is before it, what is added later is not.
-func (q *Queue[V]) Mark() uint64 { return q.n }
 
 // Push adds an event.
 func (q *Queue[V]) Push(t Time, c Class, port int, v V) {
@@ -253,68 +247,4 @@ func (w *wheel) first(s uint) uint32 {
 		m = w.used[at]
 	}
 	return 0
-}
-
-// RemoveIf drops the events for which drop says so, and keeps the order of the rest.
-func (q *Queue[V]) RemoveIf(drop func(Key, V) bool) {
-	if q.head != 0 {
-		q.filterWheel(drop)
-	}
-	kept := q.heap[:0]
-	for _, r := range q.heap {
-		if !q.dropped(r.slot, drop) {
-			kept = append(kept, r)
-		}
-	}
-	q.heap = kept
-	for i := (len(kept)+2)/4 - 1; i >= 0; i-- {
-		q.down(i)
-	}
-	q.setNext()
-}
-
-// dropped asks drop about the event in slot i and frees the slot if so.
-func (q *Queue[V]) dropped(i uint32, drop func(Key, V) bool) bool {
-	it := &q.slab[i]
-	if !drop(it.key(), it.val) {
-		return false
-	}
-	*it = item[V]{next: q.free}
-	q.free = i
-	q.count--
-	return true
-}
-
-func (q *Queue[V]) filterWheel(drop func(Key, V) bool) {
-	w := q.wheel
-	for s := range w.tail {
-		tail := uint32(w.tail[s])
-		if tail == 0 {
-			continue
-		}
-		var first, last uint32
-		for i, end := q.slab[tail].next, false; !end; {
-			next := q.slab[i].next
-			end = i == tail
-			if !q.dropped(i, drop) {
-				if last == 0 {
-					first = i
-				} else {
-					q.slab[last].next = i
-				}
-				last = i
-			}
-			i = next
-		}
-		w.tail[s] = uint16(last)
-		if last == 0 {
-			w.used[s/64] &^= 1 << (s % 64)
-		} else {
-			q.slab[last].next = first
-		}
-	}
-	if q.head = w.first(uint(q.base) % buckets); q.head != 0 {
-		q.head = q.slab[q.head].next
-		q.headT = q.slab[q.head].t
-	}
 }

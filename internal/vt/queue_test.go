@@ -11,7 +11,6 @@ type pair struct {
 	q    Queue[int]
 	ref  heapQueue[int]
 	now  Time // of the event popped last
-	mark uint64
 	made int
 }
 
@@ -34,31 +33,9 @@ func (p *pair) pop() error {
 	return nil
 }
 
-// removeIf drops what was there at the mark and one in so many of the rest, and checks that each event is asked for
-// once, with its own key.
-func (p *pair) removeIf(oneIn int) error {
-	want, wait := make([]Key, p.made+1), p.ref.Len()
-	drop := func(k Key, v int) bool { return k.Before(p.mark) && v%3 == 0 || v%oneIn == 0 }
-	p.ref.RemoveIf(func(k Key, v int) bool { want[v] = k; return drop(k, v) })
-	asked := 0
-	var err error
-	p.q.RemoveIf(func(k Key, v int) bool {
-		asked++
-		if k != want[v] {
-			err = fmt.Errorf("RemoveIf shows event %d with %+v, want %+v", v, k, want[v])
-		}
-		return drop(k, v)
-	})
-	if err == nil && asked != wait {
-		err = fmt.Errorf("RemoveIf asked %d times about %d events", asked, wait)
-	}
-	return err
-}
-
 func (p *pair) check() error {
-	if p.q.Len() != p.ref.Len() || p.q.Next() != p.ref.Next() || p.q.Mark() != p.ref.Mark() {
-		return fmt.Errorf("Len %d, Next %d, Mark %d, want %d, %d, %d",
-			p.q.Len(), p.q.Next(), p.q.Mark(), p.ref.Len(), p.ref.Next(), p.ref.Mark())
+	if p.q.Len() != p.ref.Len() || p.q.Next() != p.ref.Next() {
+		return fmt.Errorf("Len %d, Next %d, want %d, %d", p.q.Len(), p.q.Next(), p.ref.Len(), p.ref.Next())
 	}
 	return nil
 }
@@ -102,10 +79,6 @@ func (p *pair) run(r *rand.Rand, kinds []int, size, steps int) error {
 	for range steps {
 		var err error
 		switch d := r.IntN(2000); {
-		case d == 0:
-			err = p.removeIf(1 + r.IntN(8))
-		case d < 10:
-			p.mark = p.q.Mark()
 		case d < 1000+(p.ref.Len()-size):
 			err = p.pop()
 		default:
@@ -164,10 +137,6 @@ func FuzzQueue(f *testing.F) {
 			kind, x, y := ops[0], int(ops[1]), int(ops[2])
 			var err error
 			switch {
-			case kind&15 == 15:
-				err = p.removeIf(1 + x%8)
-			case kind&15 == 14:
-				p.mark = p.q.Mark()
 			case kind&8 != 0:
 				err = p.pop()
 			default:
@@ -225,16 +194,15 @@ func TestQueueOfManyEqualsHeap(t *testing.T) {
 	}
 }
 
-// An event that is popped or removed must not keep its value from the garbage collector.
+// An event that is popped must not keep its value from the garbage collector.
 func TestQueueForgetsValues(t *testing.T) {
 	var q Queue[*int]
 	for i := range 300 {
 		q.Push(Time(i*i), ClassArrival, i%4, new(i))
 	}
-	for range 100 {
+	for range 200 {
 		q.Pop()
 	}
-	q.RemoveIf(func(_ Key, v *int) bool { return *v%2 == 0 })
 	kept := 0
 	for i := range q.slab {
 		if q.slab[i].val != nil {

@@ -34,8 +34,6 @@ func (q *heapQueue[V]) Next() Time {
 	return q.h[0].key.T
 }
 
-func (q *heapQueue[V]) Mark() uint64 { return q.n }
-
 func (q *heapQueue[V]) Push(t Time, c Class, port int, v V) {
 	q.n++
 	q.h = append(q.h, heapItem[V]{Key{t, c, uint16(port), q.n}, v})
@@ -58,19 +56,6 @@ func (q *heapQueue[V]) Pop() (Key, V) {
 	q.h = q.h[:last]
 	q.down(0)
 	return top.key, top.val
-}
-
-func (q *heapQueue[V]) RemoveIf(drop func(Key, V) bool) {
-	kept := q.h[:0]
-	for _, it := range q.h {
-		if !drop(it.key, it.val) {
-			kept = append(kept, it)
-		}
-	}
-	q.h = kept
-	for i := len(q.h)/2 - 1; i >= 0; i-- {
-		q.down(i)
-	}
 }
 
 func (q *heapQueue[V]) down(i int) {
