@@ -290,7 +290,9 @@ func (p *Port) SetImpair(now vt.Time, imp Impair) {
 			p.Drop(DropDown, f)
 		}
 		p.Flush(now, 1<<NumQueues-1, DropDown)
-		p.sched.paused = 0 // a pause ends with its link
+		for m := p.sched.stopped(now); m != 0; m &= m - 1 { // a pause ends with its link
+			p.sched.pause(bits.TrailingZeros8(m), now, now)
+		}
 	}
 	if !imp.Down {
 		p.Kick(now)

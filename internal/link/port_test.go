@@ -452,4 +452,7 @@ func TestPauseEndsWithItsLink(t *testing.T) {
 	if r.p.Paused(30) != 0 {
 		t.Error("the queue is still paused")
 	}
+	if d := r.p.PausedFor(1000, 1); d != 10 {
+		t.Errorf("the queue was paused for %v, the link went down after 10ns", d)
+	}
 }
