@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"github.com/xrash/smetrics"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/internal/nearest"
 )
 
 // line is a command line put in order: the command, its flags wherever they stood, and its positional arguments.
@@ -150,7 +150,7 @@ func (l *line) check() error {
 	for _, f := range l.flags {
 		if name := flagName(f); !slices.Contains(valid, name) {
 			e := usage("%s: uetlab %s has no such flag", name, l.names())
-			if near := nearest(name, valid); near != "" {
+			if near := nearest.Word(name, valid); near != "" {
 				return e.WithHint("did you mean %s?", near)
 			}
 			return e.WithHint("uetlab %s --help lists its flags", l.names())
@@ -161,7 +161,7 @@ func (l *line) check() error {
 
 func unknownCommand(before, got string, valid []string) error {
 	e := usage("%s%s: no such command", before, got)
-	if near := nearest(got, valid); near != "" {
+	if near := nearest.Word(got, valid); near != "" {
 		return e.WithHint("did you mean uetlab %s%s?", before, near)
 	}
 	return e.WithHint("valid are %s", strings.Join(valid, ", "))
@@ -236,16 +236,4 @@ func dashed(name string) string {
 func flagName(word string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	return dashed(name)
-}
-
-// nearest finds the valid word that got was most likely meant to be, empty when none is near.
-func nearest(got string, valid []string) string {
-	const near, prefix = 0.8, 4
-	best, score := "", near
-	for _, v := range valid {
-		if s := smetrics.JaroWinkler(strings.ToLower(got), strings.ToLower(v), 0.7, prefix); s > score {
-			best, score = v, s
-		}
-	}
-	return best
 }

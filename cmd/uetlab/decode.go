@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/internal/nearest"
 	"github.com/uetlab/uetlab/wire"
 )
 
@@ -56,7 +57,7 @@ func choiceFlag(name, what string, words ...string) cli.Flag {
 			return nil
 		}
 		e := usage("--%s (%s): not one of its words", name, s)
-		if near := nearest(s, words); near != "" {
+		if near := nearest.Word(s, words); near != "" {
 			return e.WithHint("did you mean %s?", near)
 		}
 		return e.WithHint("valid are %s", all)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/urfave/cli/v2"
+
+	"github.com/uetlab/uetlab/internal/nearest"
 )
 
 // Formats of a listing.
@@ -26,7 +28,7 @@ func formatFlag() cli.Flag {
 	return &cli.StringFlag{Name: "format", Value: formatTable, Usage: "table, json or yaml", Action: func(_ *cli.Context, s string) error {
 		if s != formatTable && s != formatJSON && s != formatYAML {
 			e := usage("--format (%s): not a format", s)
-			if near := nearest(s, []string{formatTable, formatJSON, formatYAML}); near != "" {
+			if near := nearest.Word(s, []string{formatTable, formatJSON, formatYAML}); near != "" {
 				return e.WithHint("did you mean %s?", near)
 			}
 			return e.WithHint("valid are table, json, yaml")

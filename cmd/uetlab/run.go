@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/internal/nearest"
 	"github.com/uetlab/uetlab/workload"
 )
 
@@ -79,7 +80,7 @@ func knownWorkload(command, name string) error {
 		names = append(names, w.Name)
 	}
 	e := usage("%s (%s): no such workload", command, name)
-	if near := nearest(name, names); near != "" {
+	if near := nearest.Word(name, names); near != "" {
 		return e.WithHint("did you mean %s?", near)
 	}
 	return e.WithHint("valid are %s", strings.Join(names, ", "))

@@ -13,6 +13,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/runtime/docker"
+	"github.com/uetlab/uetlab/internal/nearest"
 )
 
 // Runtimes of a lab, as typed.
@@ -48,7 +49,7 @@ func checkRuntime(_ *cli.Context, s string) error {
 		}
 	}
 	e := usage("--runtime (%s): not a runtime", s)
-	if near := nearest(s, valid); near != "" {
+	if near := nearest.Word(s, valid); near != "" {
 		return e.WithHint("did you mean %s?", near)
 	}
 	return e.WithHint("valid are auto, docker, embedded")

@@ -2,15 +2,13 @@ package chaos
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fabric/yamltree"
 )
 
 const example = "for example steps: [{at: +20us, link: leaf0-spine0, fail: true}]"
@@ -60,26 +58,12 @@ func (r *reader) parse(text []byte) (root ast.Node) {
 		r.problem(at, "file", "", why, "")
 		return nil
 	}
-	defer func() { // a parser's bug on odd input is a problem of the file
-		if p := recover(); p != nil {
-			r.problem(place{1, 1}, "file", "", fmt.Sprintf("not YAML (%v)", p), "")
-			root = nil
-		}
-	}()
-	tree, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		at, msg := place{1, 1}, err.Error()
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
-			msg = syntax.GetMessage()
-			if t := syntax.GetToken(); t != nil && t.Position != nil {
-				at = place{max(t.Position.Line, 1), max(t.Position.Column, 1)}
-			}
-		}
-		r.problem(at, "file", "", "not YAML: "+msg, "")
+	docs, bad := yamltree.Parse(text)
+	if bad != nil {
+		r.problem(place{bad.Line, bad.Col}, "file", "", bad.Msg, "")
 		return nil
 	}
-	for _, doc := range tree.Docs {
+	for _, doc := range docs {
 		if doc.Body == nil {
 			continue
 		}

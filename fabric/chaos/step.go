@@ -12,6 +12,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/faults"
+	"github.com/uetlab/uetlab/internal/nearest"
 	"github.com/uetlab/uetlab/internal/vt"
 )
 
@@ -46,7 +47,7 @@ func (r *reader) script(v value) {
 
 func (r *reader) unknown(e entry, valid []string) {
 	hint := "valid are " + strings.Join(valid, ", ")
-	if near := faults.Nearest(e.key, valid); near != "" {
+	if near := nearest.Word(e.key, valid); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	r.problem(e.at, "key", e.key, "not one that stands here", hint)

@@ -2,16 +2,15 @@ package topology
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/big"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/uetlab/uetlab/fabric/yamltree"
 )
 
 // Bounds on a file, above any that describes maxNodes; the YAML parser's stack grows with the depth of a file, and its
@@ -75,26 +74,12 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 		d.form(at, "file", "", why, "")
 		return nil
 	}
-	defer func() { // a parser's bug on odd input must not take a daemon down
-		if r := recover(); r != nil {
-			d.form(position{1, 1}, "file", "", fmt.Sprintf("not YAML (%v)", r), "")
-			root = nil
-		}
-	}()
-	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		at, msg := position{1, 1}, err.Error()
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
-			msg = syntax.GetMessage()
-			if t := syntax.GetToken(); t != nil && t.Position != nil {
-				at = position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
-			}
-		}
-		d.form(at, "file", "", "not YAML: "+msg, "")
+	docs, bad := yamltree.Parse(data)
+	if bad != nil {
+		d.form(position{bad.Line, bad.Col}, "file", "", bad.Msg, "")
 		return nil
 	}
-	for i, doc := range tree.Docs {
+	for i, doc := range docs {
 		if doc.Body == nil {
 			continue
 		}

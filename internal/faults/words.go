@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xrash/smetrics"
-
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/nearest"
 )
 
 // setting is one word that ParseSettings takes.
@@ -81,7 +80,7 @@ func ParseSettings(words []string) (Set, error) {
 		name, value, has := strings.Cut(w, "=")
 		i := slices.IndexFunc(all, func(s setting) bool { return s.name == name })
 		if i < 0 {
-			if near := Nearest(name, SettingNames()); near != "" {
+			if near := nearest.Word(name, SettingNames()); near != "" {
 				return set, problem("did you mean "+near+"?", "%s: no such setting of a link", w)
 			}
 			return set, problem("valid are "+strings.Join(SettingNames(), ", "), "%s: no such setting of a link", w)
@@ -99,17 +98,6 @@ func ParseSettings(words []string) (Set, error) {
 		}
 	}
 	return set, nil
-}
-
-// Nearest finds the valid word that got was most likely meant to be, empty when none is near.
-func Nearest(got string, valid []string) string {
-	best, score := "", 0.8
-	for _, v := range valid {
-		if s := smetrics.JaroWinkler(strings.ToLower(got), v, 0.7, 4); s > score {
-			best, score = v, s
-		}
-	}
-	return best
 }
 
 // share reads a part of the whole: 25% or 0.25.
