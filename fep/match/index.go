@@ -95,7 +95,7 @@ func fold(a, b uint64) uint64 {
 
 // hash depends on the seed in each step: who does not know it cannot choose tags that collide.
 func (x *index[E]) hash(k key) uint64 {
-	h := fold(k.tag^x.seed[0], uint64(k.from)<<32|uint64(k.kind)^x.seed[1])
+	h := fold(k.tag^x.seed[0], (uint64(k.from)<<32|uint64(k.kind))^x.seed[1])
 	return fold(h^k.tag^x.seed[2], 0x9fb21c651e98df25)
 }
 
