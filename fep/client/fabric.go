@@ -89,7 +89,8 @@ type Domain struct {
 	waiters []*waiter
 	leading bool
 	threads int
-	waited  uint64 // the last Hold that we have answered
+	seen    uint64 // the last Hold that we have looked at …
+	waited  uint64 // … and answered
 	spin    time.Duration
 	step    time.Duration
 

@@ -97,15 +97,12 @@ func (d *Domain) handOver() {
 // lead is one round of the leader: until something has happened. The caller holds mu.
 func (d *Domain) lead(busily bool) {
 	d.leading = true
-	hold, cqs, sq, spin := d.waited, d.cqs, d.sq, d.spin
+	hold, cqs, sq, spin := d.seen, d.cqs, d.sq, d.spin
 	if !busily {
 		spin = 0 // it waits for a message on the socket
 	}
-	if d.sq != nil && d.sq.Flags.Load()&(shm.PageFree|shm.PageReal) != 0 {
-		hold = d.sq.Hold.Load()
-	}
 	d.mu.Unlock()
-	news := func() bool { return sq != nil && (sq.Hold.Load() != hold && busily || fresh(cqs)) }
+	news := func() bool { return sq != nil && (sq.Hold.Load() != hold || fresh(cqs)) }
 	found := watch(spin, news)
 	slept := false
 	if !found {
@@ -211,6 +208,7 @@ func (d *Domain) publish() {
 	}
 	hold := d.sq.Hold.Load() // before the rings: what was handed over before it is in them
 	d.drain()
+	d.seen = hold
 	if hold == d.waited || d.sq.Flags.Load()&(shm.PageFree|shm.PageReal) != 0 {
 		return
 	}
