@@ -42,7 +42,7 @@ func (f *FEP) OpenRecvQueue(minMultiRecv int, onComplete func(now vt.Time, c Com
 	q := f.newRecvQueue(minMultiRecv, nil)
 	q.shared = true
 	if onComplete != nil {
-		q.done = func(now vt.Time, c Completion) { q.out.add(now, f, onComplete, &c) }
+		q.done = func(now vt.Time, c Completion) { q.out.add(now, f, &onComplete, &c) }
 	}
 	f.queues = append(f.queues, q)
 	return q
