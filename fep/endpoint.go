@@ -42,6 +42,7 @@ type Endpoint struct {
 	av    []*peer
 	ranks map[uint32]int // index in av by initiator ID
 	mem   memory
+	key   uint64 // the latest of Register
 	q     *RecvQueue
 	gens  [numSpaces]generation
 	open  txList // operations under way, in the order of posting
@@ -185,20 +186,20 @@ type late struct {
 // deliver hands a completion to the application at now, after all protocol events of that instant.
 func (ep *Endpoint) deliver(now vt.Time, c Completion) {
 	if ep.done != nil {
-		ep.out.add(now, ep.f, ep.done, &c)
+		ep.out.add(now, ep.f, &ep.done, &c)
 	}
 }
 
-func (q *completions) add(now vt.Time, f *FEP, done func(vt.Time, Completion), c *Completion) {
+func (q *completions) add(now vt.Time, f *FEP, done *func(vt.Time, Completion), c *Completion) {
 	if q.next == nil {
 		q.next = func(now vt.Time) {
-			if l := q.pop(); l.epoch == f.epoch {
-				done(now, l.c)
+			if l := q.pop(); l.epoch == f.epoch && *done != nil {
+				(*done)(now, l.c)
 			}
 		}
 	}
 	if q.n == len(q.ring) {
-		grown := make([]late, max(8, 2*q.n))
+		grown := make([]late, max(1, 2*q.n))
 		for i := range q.n {
 			grown[i] = q.ring[(q.head+i)%q.n]
 		}

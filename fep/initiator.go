@@ -3,7 +3,6 @@ package fep
 import (
 	"time"
 
-	"github.com/uetlab/uetlab/fep/amo"
 	"github.com/uetlab/uetlab/fep/mr"
 	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/vt"
@@ -38,31 +37,30 @@ type txMsg struct {
 	kind   Kind
 	op     wire.Opcode
 	form   wire.NextHdr // of its requests
-	atype  wire.AtomicType
-	aop    wire.AtomicOp
 	flags  Flags
 	broken bool // the own buffer could not be read: ie
 	done   bool // packet delivery has nothing more to do
 	gen    uint8
 
 	mid     uint16
-	verdict wire.ReturnCode // the first error response
-	length  uint32          // request_length
-	sent    uint32          // bytes handed to packets
-	got     uint32          // bytes of data that came
-	want    uint32          // bytes of data that must come
-	buf     Buffer          // what is sent
-	in      Buffer          // what comes back: read data, old values
-	compare Buffer
-	match   uint64 // match bits or memory key
-	offset  uint64 // buffer_offset
-	data    uint64 // header data
+	verdict wire.ReturnCode    // the first error response
+	length  uint32             // request_length
+	sent    uint32             // bytes handed to packets
+	got     uint32             // bytes of data that came
+	want    uint32             // bytes of data that must come
+	buf     Buffer             // what is sent
+	in      Buffer             // what comes back: read data, old values
+	ext     *wire.AtomicFields // atomics
+	match   uint64             // match bits or memory key
+	offset  uint64             // buffer_offset
+	data    uint64             // header data
 	ctx     uint64
 	posted  vt.Time
 	last    vt.Time // data came, or all was acknowledged
 	psn     wire.PSN
 	psnOn   uint16 // the PDC of psn: a read without message ID is known by them
 
+	inject   []byte // copies are made here
 	restarts uint8
 	wait     time.Duration // the first backoff
 	timer    wheel.Timer   // of the next restart
@@ -72,6 +70,21 @@ type txMsg struct {
 	next     *txMsg // in Endpoint.open
 	prev     *txMsg
 }
+
+// txPool is messages that have ended.
+type txPool struct{ free *txMsg }
+
+func (p *txPool) get() *txMsg {
+	m := p.free
+	if m == nil {
+		return &txMsg{}
+	}
+	p.free = m.next
+	*m = txMsg{inject: m.inject}
+	return m
+}
+
+func (p *txPool) put(m *txMsg) { m.next, p.free = p.free, m }
 
 // txList is messages in the order of posting.
 type txList struct{ head, tail *txMsg }
@@ -113,14 +126,16 @@ func (ep *Endpoint) start(now vt.Time, op *Op) error {
 		return err
 	}
 	f := ep.f
-	m := &txMsg{ep: ep, to: to, dst: op.Peer, kind: op.Kind, op: kindOps[op.Kind], flags: op.Flags, buf: op.Buf, length: uint32(len(op.Buf.B)),
-		match: op.Tag, data: op.Data, ctx: op.Ctx, posted: now}
-	m.plan(op)
-	if m.Mode != pds.UUD && f.mids.n >= maxMids {
+	if f.mids.n >= maxMids {
 		return ErrAgain
 	}
-	if op.Flags&FlagInject != 0 {
-		m.buf = Buffer{B: append([]byte(nil), op.Buf.B...)}
+	m := f.tx.get()
+	m.ep, m.to, m.dst, m.kind, m.op, m.flags, m.buf = ep, to, op.Peer, op.Kind, kindOps[op.Kind], op.Flags, op.Buf
+	m.length, m.match, m.data, m.ctx, m.posted = uint32(len(op.Buf.B)), op.Tag, op.Data, op.Ctx, now
+	m.plan(op)
+	if op.Flags&FlagInject != 0 && m.ext == nil {
+		m.inject = append(m.inject[:0], op.Buf.B...)
+		m.buf = Buffer{B: m.inject}
 	}
 	ep.open.add(m)
 	if m.Mode == pds.ROD && m.isSend() {
@@ -161,23 +176,6 @@ func (ep *Endpoint) admit(op *Op) (*peer, error) {
 	return to, nil
 }
 
-// admitAtomic checks what a target would refuse anyway, and that the buffers fit.
-func (ep *Endpoint) admitAtomic(op *Op) error {
-	fetch := op.Kind != OpAtomic
-	compares := op.Atomic.IsCompareSwap() || op.Atomic == wire.AtomicMSwap
-	n := len(op.Buf.B)
-	if op.Atomic == wire.AtomicRead {
-		n = len(op.Result.B)
-	}
-	switch {
-	case compares != (op.Kind == OpCompareAtomic), compares && len(op.Compare.B) != n, fetch && len(op.Result.B) != n:
-		return ErrInvalid
-	case amo.Check(op.Atomic, op.Type, fetch, 0, n, ep.f.maxAtomic()) != wire.RCOK:
-		return ErrUnsupported
-	}
-	return nil
-}
-
 // plan decides how an operation goes out: opcode, mode and header (uet-pds-ses.md 2.4, 13.6).
 func (m *txMsg) plan(op *Op) {
 	ep := m.ep
@@ -196,7 +194,7 @@ func (m *txMsg) plan(op *Op) {
 	case OpWrite, OpRead:
 		m.match, m.offset = op.Key, op.Offset
 	case OpAtomic, OpFetchAtomic, OpCompareAtomic:
-		m.match, m.offset, m.aop, m.atype, m.compare = op.Key, op.Offset, op.Atomic, op.Type, op.Compare
+		m.match, m.offset = op.Key, op.Offset
 		m.planAtomic(op)
 	}
 	if m.kind == OpRead {
@@ -255,9 +253,6 @@ func (m *txMsg) part(off uint32) int {
 
 // payload is how many bytes of it that packet carries.
 func (m *txMsg) payload(off uint32) int {
-	if m.isRead() || m.form != wire.NextRequestStd && m.bare() {
-		return 0
-	}
 	if m.bare() {
 		return 0
 	}
@@ -346,7 +341,7 @@ func (m *txMsg) Header(b []byte, k *pds.Packet) []byte {
 // optimized writes the small or medium header of a message of one packet (uet-pds-ses.md 13.6).
 func (m *txMsg) optimized(b []byte, h *wire.HeadFields, k *pds.Packet) []byte {
 	h.Flags |= wire.SESSOM | wire.SESEOM
-	if m.want > 0 {
+	if m.isRead() {
 		m.ep.f.expect(m, k.PSN)
 	}
 	if m.form == wire.NextRequestSmall {
@@ -464,7 +459,7 @@ func (m *txMsg) finish(now vt.Time, err error) {
 		f.C[MsgsErr]++
 	}
 	m.ep.open.remove(m)
-	m.buf, m.in, m.compare = Buffer{}, Buffer{}, Buffer{}
+	m.buf, m.in = Buffer{}, Buffer{}
 	m.ep.deliver(now, Completion{Kind: m.kind, Ctx: m.ctx, Len: int(m.length), Tag: m.match, Src: m.dst, Err: err, Posted: m.posted, Acked: now})
 	if s := m.stream; s != nil {
 		flying := m.state == txSending
@@ -481,6 +476,7 @@ func (m *txMsg) settled(now vt.Time) {
 	m.state = txDone
 	m.freeID()
 	m.Unlock(now)
+	m.ep.f.tx.put(m)
 }
 
 // abandon ends an operation whose endpoint is closed. What packet delivery still has of it goes on without the buffer.

@@ -41,13 +41,10 @@ var opProfiles = [64]Profiles{
 	wire.OpAtomic:          allProfiles,
 	wire.OpFetchingAtomic:  allProfiles,
 	wire.OpSend:            allProfiles,
-	wire.OpRendezvousSend:  HPC,
 	wire.OpDatagramSend:    allProfiles,
 	wire.OpDeferrableSend:  AIFull | HPC,
 	wire.OpTaggedSend:      AIFull | HPC,
-	wire.OpRendezvousTSend: HPC,
 	wire.OpDeferrableTSend: AIFull | HPC,
-	wire.OpDeferrableRTR:   AIFull,
 	wire.OpMsgError:        allProfiles,
 }
 

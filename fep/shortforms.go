@@ -1,6 +1,7 @@
 package fep
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/uetlab/uetlab/fep/mr"
@@ -32,18 +33,23 @@ func (ep *Endpoint) InsertAddr(addr netip.Addr, pid uint16, initiator uint32) in
 	return i
 }
 
-// Register is RegisterMR of memory that peers may write and read.
+// Register is RegisterMR of memory that peers may write and read. Keys count from 1.
 func (ep *Endpoint) Register(buf []byte) (key uint64) { return ep.register(buf, false) }
 
 // RegisterIdempotent is RegisterMR of memory that peers may write and read, with RUDI too.
 func (ep *Endpoint) RegisterIdempotent(buf []byte) (key uint64) { return ep.register(buf, true) }
 
 func (ep *Endpoint) register(buf []byte, idempotent bool) uint64 {
-	key, err := ep.RegisterMR(MR{Buf: Buffer{B: buf}, Access: mr.RemoteWrite | mr.RemoteRead, Idempotent: idempotent})
-	if err != nil {
-		panic(err) // the key is the FEP's own choice
+	for {
+		ep.key++
+		key, err := ep.RegisterMR(MR{Buf: Buffer{B: buf}, Access: mr.RemoteWrite | mr.RemoteRead, Key: ep.key, Idempotent: idempotent})
+		if err == nil {
+			return key
+		}
+		if !errors.Is(err, mr.ErrKeyInUse) {
+			panic(err) // the endpoint is closed
+		}
 	}
-	return key
 }
 
 // TagSend sends buf to the receive that dst posted for tag.
