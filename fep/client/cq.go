@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/shm"
 )
@@ -270,7 +269,7 @@ func (q *CQ) complete(e *shm.CQE) {
 	case p.wait != nil:
 		p.wait.c, p.wait.done = c, true
 		q.open--
-	case q == d.sys || p.quiet:
+	case q == d.sys:
 		q.open--
 	default:
 		q.out.push(&c)
@@ -338,4 +337,3 @@ func (k *Counter) Wait(ctx context.Context, n uint64) error {
 	}
 	return nil
 }
-

@@ -228,13 +228,17 @@ func (t *target) cancel(ctx any) error {
 	d.drain()
 	for i := range d.ops {
 		p := &d.ops[i]
-		if !p.used || p.cq != t.cq || p.ep != t.ep || p.ctx != ctx || p.quiet {
+		if !p.used || p.cq != t.cq || p.ep != t.ep || p.ctx != ctx {
 			continue
 		}
 		id := uint64(p.gen)<<32 | uint64(i)
-		if _, err := d.submit(&shm.SQE{Op: shm.OpCancel, Object: uint16(t.id), Flags: t.flags, Offset: id}, pending{ep: t.ep, cq: d.sys, quiet: true}); err != nil {
-			return err
+		for d.err == nil && d.tail-d.sq.SQHead.Load() >= d.sq.Size() {
+			d.full()
 		}
+		if d.err != nil {
+			return d.err
+		}
+		d.push(&shm.SQE{Op: shm.OpCancel, Object: uint16(t.id), Flags: t.flags, Offset: id})
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (m *Memory) Close() error {
 func (m *Memory) release() {
 	if m.b != nil {
 		page := unix.Getpagesize()
-		shm.Unmap(m.b[:(len(m.b)+page-1)&^(page-1) : cap(m.b)])
+		shm.Unmap(m.b[: (len(m.b)+page-1)&^(page-1) : cap(m.b)])
 	}
 	m.b = nil
 }

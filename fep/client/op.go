@@ -33,7 +33,6 @@ type pending struct {
 	gen     uint32
 	used    bool
 	multi   bool
-	quiet   bool
 	ctx     any
 	ep      *Endpoint
 	cq      *CQ
@@ -101,10 +100,7 @@ func (d *Domain) submit(e *shm.SQE, p pending) (uint32, error) {
 		if d.tail-d.sq.SQHead.Load() < d.sq.Size() {
 			break
 		}
-		d.ring()
-		d.mu.Unlock()
-		yield()
-		d.mu.Lock()
+		d.full()
 	}
 	var i uint32
 	if n := len(d.spare); n > 0 {
@@ -118,11 +114,24 @@ func (d *Domain) submit(e *shm.SQE, p pending) (uint32, error) {
 	d.ops[i] = p
 	p.cq.open++
 	e.Ctx = uint64(p.gen)<<32 | uint64(i)
+	d.push(e)
+	return i, nil
+}
+
+// push hands a submission to the FEP; there is room for it. Callers hold mu.
+func (d *Domain) push(e *shm.SQE) {
 	d.sq.Put(d.tail, e)
 	d.tail++
 	d.sq.SQTail.Store(d.tail)
 	d.ring()
-	return i, nil
+}
+
+// full waits a moment for room in the ring. Callers hold mu, which is let go.
+func (d *Domain) full() {
+	d.ring()
+	d.mu.Unlock()
+	yield()
+	d.mu.Lock()
 }
 
 // target is what operations are posted to.
@@ -164,7 +173,7 @@ func (t *target) post(ctx context.Context, op *Op, wait *result) (uint32, error)
 		}
 	}
 	e := shm.SQE{Op: shm.Op(op.Kind) + shm.OpSend, Object: uint16(t.id), Flags: uint32(op.Flags) | t.flags, Peer: int32(op.Peer), Region: p.at[0].region, Buf: p.at[0].off,
-		Len: uint64(len(op.Buf)), Tag: op.Tag, Ignore: op.Ignore, Key: op.Key, Offset: op.Offset, Data: op.Data, AOp: uint8(op.Atomic), AType: uint8(op.Type),
+		Len: uint64(max(len(op.Buf), len(op.Result))), Tag: op.Tag, Ignore: op.Ignore, Key: op.Key, Offset: op.Offset, Data: op.Data, AOp: uint8(op.Atomic), AType: uint8(op.Type),
 		RRegion: p.at[1].region, RBuf: p.at[1].off, CRegion: p.at[2].region, CBuf: p.at[2].off}
 	i, err := d.submit(&e, p)
 	if err != nil {
@@ -196,7 +205,7 @@ func (t *target) run(ctx context.Context, op *Op) (Completion, error) {
 	return w.c, w.c.Err
 }
 
-// checkLen refuses what would be nonsense in a ring.
+// check refuses what would be nonsense in a ring.
 func (op *Op) check() error {
 	switch {
 	case op.Kind > fep.OpCompareAtomic:

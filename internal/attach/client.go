@@ -17,11 +17,11 @@ type client struct {
 	bell     int // rings us
 	pid      int
 	pidfd    int
-	readable bool // the socket may have messages
-	dead     bool // it hung up, or broke the rules: to be removed at the next instant
-	gone     bool // removed: completions that still come are nobody's
-	wants    bool // it needs an instant
-	intruded bool // it acts although it had said that it waits
+	readable bool   // the socket may have messages
+	dead     bool   // it hung up, or broke the rules: to be removed at the next instant
+	gone     bool   // removed: completions that still come are nobody's
+	wants    bool   // it needs an instant
+	intruded bool   // it acts although it had said that it waits
 	first    []byte // its hello, until there is an instant for it
 
 	sq    *shm.SQ

@@ -203,4 +203,3 @@ func find[T any](table []*T, id uint32) *T {
 	}
 	return table[id-1]
 }
-

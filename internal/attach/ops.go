@@ -255,8 +255,10 @@ func (c *client) operation(e *shm.SQE) (op fep.Op, r [3]*region, st shm.Status) 
 	}
 	op = fep.Op{Kind: fep.Kind(e.Op - shm.OpSend), Flags: fep.Flags(e.Flags & opFlags), Tag: e.Tag, Ignore: e.Ignore, Key: e.Key, Offset: e.Offset,
 		Data: e.Data, Atomic: wire.AtomicOp(e.AOp), Type: wire.AtomicType(e.AType)}
-	if op.Buf, r[0], st = c.buffer(e.Region, e.Buf, e.Len); st != shm.StatusOK {
-		return op, r, st
+	if e.Op != shm.OpFetchAtomic || e.Region != shm.NoRegion { // a fetch may have no operands
+		if op.Buf, r[0], st = c.buffer(e.Region, e.Buf, e.Len); st != shm.StatusOK {
+			return op, r, st
+		}
 	}
 	if e.Op == shm.OpFetchAtomic || e.Op == shm.OpCompareAtomic {
 		if op.Result, r[1], st = c.buffer(e.RRegion, e.RBuf, e.Len); st != shm.StatusOK {
@@ -391,7 +393,7 @@ func fill(out *shm.CQE, fc *fep.Completion) {
 	out.Status, out.Detail = statusOf(fc.Err)
 }
 
-// cancel takes a receive back, which then completes by itself, and completes too.
+// cancel takes a receive back, which completes then; the cancel itself does not.
 func (c *client) cancel(now vt.Time, e *shm.SQE) {
 	var q *queue
 	var take func(ctx uint64) bool

@@ -46,7 +46,7 @@ type SQE struct {
 	Flags   uint32 // at 4
 	Ctx     uint64 // at 8: comes back in the completion
 	Peer    int32  // at 16: index in the address vector; of a receive -1: from anybody
-	Region  uint32 // at 20: memory of the buffer
+	Region  uint32 // at 20: memory of the buffer; NoRegion: of no bytes, or a fetching atomic without operands
 	Buf     uint64 // at 24: offset in Region
 	Len     uint64 // at 32
 	Tag     uint64 // at 40: match bits
@@ -92,31 +92,31 @@ type Status uint32
 
 // Statuses.
 const (
-	StatusOK        Status = iota
-	StatusTruncated        // the buffer was too small
-	StatusAborted          // the sender gave up
-	StatusCancelled        // taken back
-	StatusClosed           // the endpoint was closed
-	StatusNoData           // a read whose data does not come
-	StatusAgain            // too much is open
-	StatusPeer             // not in the address vector, or not for this endpoint
-	StatusTooLarge         // longer than a message may be
-	StatusDatagram         // longer than one packet
-	StatusResponse         // the target's return code is in Detail
-	StatusPDC              // the PDC failed
-	StatusMemory           // no such memory, beyond its end, or not to be read or written
-	StatusInvalid          // malformed
-	StatusObject           // no such endpoint, queue or vector
-	StatusReset            // a run began: the FEP forgot all operations
-	StatusLimit            // a limit of this process
-	StatusVersion          // another version of the protocol
-	StatusJob              // the job is not known or its token is another
-	StatusPID              // the PIDonFEP is taken
-	StatusBusy             // in use by something else
-	StatusSeals            // memory that could shrink, or is not a memfd
-	StatusAccess           // the process' memory cannot be reached
-	StatusUnsupported      // not in the profile of both ends
-	StatusOther            // anything else
+	StatusOK          Status = iota
+	StatusTruncated          // the buffer was too small
+	StatusAborted            // the sender gave up
+	StatusCancelled          // taken back
+	StatusClosed             // the endpoint was closed
+	StatusNoData             // a read whose data does not come
+	StatusAgain              // too much is open
+	StatusPeer               // not in the address vector, or not for this endpoint
+	StatusTooLarge           // longer than a message may be
+	StatusDatagram           // longer than one packet
+	StatusResponse           // the target's return code is in Detail
+	StatusPDC                // the PDC failed
+	StatusMemory             // no such memory, beyond its end, or not to be read or written
+	StatusInvalid            // malformed
+	StatusObject             // no such endpoint, queue or vector
+	StatusReset              // a run began: the FEP forgot all operations
+	StatusLimit              // a limit of this process
+	StatusVersion            // another version of the protocol
+	StatusJob                // the job is not known or its token is another
+	StatusPID                // the PIDonFEP is taken
+	StatusBusy               // in use by something else
+	StatusSeals              // memory that could shrink, or is not a memfd
+	StatusAccess             // the process' memory cannot be reached
+	StatusUnsupported        // not in the profile of both ends
+	StatusOther              // anything else
 	numStatus
 )
 
