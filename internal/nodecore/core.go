@@ -41,6 +41,8 @@ type Node struct {
 	mem    *Memory
 	rank   *workload.Rank
 	report func(workload.RankResult)
+
+	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 }
 
 // MaxFrame is the longest Ethernet frame of a node, in bytes without trailer.
@@ -210,6 +212,9 @@ func (n *Node) StartRun(r ctl.Run) error {
 		if !r.Warm {
 			n.DropArrivals(before)
 			n.Node.StartRun(now, r.Seed)
+			if n.AfterReset != nil {
+				n.AfterReset(now)
+			}
 		}
 		if r.Rank < 0 {
 			return
