@@ -3,6 +3,7 @@ package nodeproc
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -125,6 +126,12 @@ func (l *loop) showClients() vt.Time {
 	l.page.Free.Store(c.FreeCalls())
 	return c.Next(l.horizon)
 }
+
+// thinks is how long a node sleeps at a time while it stands still for a process: that may need the processor that the node is on.
+const thinks = 10 * time.Millisecond
+
+// stands says whether the node stands still for a process.
+func (c *clients) stands() bool { return c.Server != nil && c.Held() }
 
 // lively passes a moment, and says so, if a process has been active just now and most likely will be again.
 func (c *clients) lively() bool {

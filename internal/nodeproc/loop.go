@@ -401,6 +401,9 @@ func (l *loop) wait() error {
 	if err := l.look(); err != nil {
 		return err
 	}
+	if l.clients.stands() {
+		return l.block(thinks)
+	}
 	if l.clients.lively() {
 		return nil
 	}
