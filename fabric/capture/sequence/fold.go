@@ -77,15 +77,18 @@ func (s *span) row(number func(int64) string) placed {
 		return r
 	}
 	e := s.first
-	r.tone, r.until, r.copies = toneFold, s.last, 1
+	r.folded, r.until, r.copies = true, s.last, 1
 	r.label = fmt.Sprintf("… %d more %s", s.n, e.noun)
-	switch kind, _, _ := strings.Cut(e.noun, " "); {
-	case s.min == s.max: // it has no number, or they all have the same
-	case kind == "data" && s.max-s.min+1 != int64(s.n):
+	last := e.noun[strings.LastIndexByte(e.noun, ' ')+1:]
+	switch {
+	case s.min != s.max && last == "packets" && s.max-s.min+1 != int64(s.n):
 		r.label += " in " + number(s.min) + ".." + number(s.max)
-	default:
+	case s.min != s.max:
 		r.label += " " + number(s.min) + ".." + number(s.max)
+	case last == "psn" || last == "cack" || last == "pkt":
+		r.label += " " + number(s.min)
 	}
+	r.label += e.flags
 	if s.ce > 0 {
 		r.label += fmt.Sprintf("  %d CE", s.ce)
 	}

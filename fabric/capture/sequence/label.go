@@ -46,7 +46,7 @@ func (e *event) flag(on bool, text string) {
 		return
 	}
 	e.label += "  " + text
-	e.noun += " " + text
+	e.flags += "  " + text
 	e.tone = toneBad
 	if e.class != "" {
 		e.class += " " + text
@@ -96,7 +96,7 @@ func (b *book) request(e *event, r wire.Request) {
 		p.mode = "ROD"
 	}
 	head := words(r.Type().String(), r.SYN(), "SYN", r.RETX(), "RETX", r.UseRsvPDC(), "RSV_PDC")
-	e.class, e.noun = head+" ", words("data packets", r.RETX(), "RETX")
+	e.class, e.noun = head+" ", "data packets"
 	e.label, e.num = head+" psn "+b.psn(p, side, r.PSN()), b.num(p, side, r.PSN())
 	if c := r.ClearPSN(); side == 0 && p.clear && c.After(p.cleared) {
 		e.label += " clear " + b.psn(p, side, c)
@@ -104,7 +104,7 @@ func (b *book) request(e *event, r wire.Request) {
 		p.clear, p.cleared = false, c
 	}
 	if r.RETX() {
-		e.tone = toneBad
+		e.tone, e.noun = toneBad, "RETX data packets"
 	}
 	e.addSES(b)
 }
@@ -123,9 +123,10 @@ func (b *book) ack(e *event, a wire.Ack) {
 	}
 	if a.HasCC() && a.SACKBitmap() != 0 {
 		e.label += " sack " + b.sack(p, peer, a)
+		e.class = "sack"
 	}
 	e.label += state
-	e.class = strings.ReplaceAll(state, " M", "") + " "
+	e.class += strings.ReplaceAll(state, " M", "") + " "
 	p.clear = p.clear || a.Req() == wire.AckReqClear && peer == 0
 	e.addSES(b)
 }

@@ -20,7 +20,7 @@ func (d *Diagram) Mermaid(w io.Writer) error {
 		switch {
 		case r.hurt:
 			arrow = "-x"
-		case r.tone == toneAck || r.tone == toneFold:
+		case r.tone == toneAck || r.folded:
 			arrow = "-->>"
 		}
 		fmt.Fprintf(out, "    L%d%sL%d: %s\n", r.from, arrow, r.to, escape(d.caption(r)))

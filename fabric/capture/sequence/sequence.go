@@ -117,6 +117,7 @@ type row struct {
 	pdc      string // short name, or ""
 	label    string
 	tone     tone
+	folded   bool // it is a run of packets
 	hurt     bool // it did not arrive as it was sent
 }
 
@@ -128,7 +129,6 @@ const (
 	toneAck
 	toneBad   // NACKs, packets that are trimmed, damaged or wrong, and what is sent again
 	toneCtrl  // control packets
-	toneFold  // a run of packets
 	toneCount // how many there are
 )
 
@@ -189,7 +189,7 @@ func (m *Maker) filter(events []event, name map[netip.Addr]string) ([]event, err
 			continue
 		}
 		for a, n := range name {
-			if n == want || a.String() == want {
+			if (n == want || a.String() == want) && (!ends[i].IsValid() || a.Less(ends[i])) {
 				ends[i] = a
 			}
 		}
@@ -253,14 +253,14 @@ func (d *Diagram) legend(m *Maker, b *book, kept []event, name map[netip.Addr]st
 			d.notes = append(d.notes, p.legend(name))
 		}
 	}
-	if d.timed {
-		d.notes = append(d.notes, "time 0 is "+seconds(start)+" s of the capture")
-	}
 	if slices.ContainsFunc(d.rows, func(r row) bool { return r.hurt }) {
 		d.notes = append(d.notes, "x: not whole when it was captured last")
 	}
 	if m.others > 0 {
 		d.notes = append(d.notes, fmt.Sprintf("%d of %d packets are not UET over IP and not drawn", m.others, m.total))
+	}
+	if d.timed {
+		d.notes = append(d.notes, "time 0 is "+seconds(start)+" s of the capture")
 	}
 }
 

@@ -100,6 +100,7 @@ type event struct {
 	class string // packets of a class may be one run; "" is in none
 	noun  string // what a run of them is called: "data packets"
 	num   int64  // its number in a run: PSN, CACK or packet id
+	flags string // what is wrong with it
 	tone  tone
 }
 

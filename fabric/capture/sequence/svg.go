@@ -29,18 +29,16 @@ const style = `    .bg { fill: #ffffff } .ink { fill: #1f2328 } .dim { fill: #59
     .line { stroke-width: 1.6; fill: none } .fold { stroke-dasharray: 4 4 } .pdc { font-weight: 700 }
     .data { fill: #0a6bc9 } .line.data { stroke: #0a6bc9; fill: none } .ack { fill: #2b7a37 } .line.ack { stroke: #2b7a37; fill: none }
     .bad { fill: #c4232b } .line.bad { stroke: #c4232b; fill: none } .ctrl { fill: #7d4bc2 } .line.ctrl { stroke: #7d4bc2; fill: none }
-    .fold { fill: #59636e } .line.fold { stroke: #59636e; fill: none }
     @media (prefers-color-scheme: dark) {
       .bg { fill: #0d1117 } .ink { fill: #e6edf3 } .dim { fill: #9198a1 }
       .head { fill: #161b22; stroke: #6e7681 } .life { stroke: #444c56 }
       .data { fill: #6cb6ff } .line.data { stroke: #6cb6ff; fill: none } .ack { fill: #7ee787 } .line.ack { stroke: #7ee787; fill: none }
       .bad { fill: #ff7b72 } .line.bad { stroke: #ff7b72; fill: none } .ctrl { fill: #d2a8ff } .line.ctrl { stroke: #d2a8ff; fill: none }
-      .fold { fill: #9198a1 } .line.fold { stroke: #9198a1; fill: none }
     }
 `
 
 // classes are the style's names of tones.
-var classes = [toneCount]string{toneData: "data", toneAck: "ack", toneBad: "bad", toneCtrl: "ctrl", toneFold: "fold"}
+var classes = [toneCount]string{toneData: "data", toneAck: "ack", toneBad: "bad", toneCtrl: "ctrl"}
 
 // canvas is a picture under construction.
 type canvas struct {
@@ -110,31 +108,44 @@ func (d *Diagram) layout(w io.Writer) *canvas {
 // runes is the length of a label with its PDC.
 func runes(r *row) int { return utf8.RuneCountInString(r.label) + len(r.pdc) + 1 }
 
-// svgRow draws an arrow with its times and label. Between two lanes a label stands in the middle, else it begins at the
-// left end of the arrow and may cross the lanes to the right.
+// svgRow draws a row: times, arrow, label.
 func (d *Diagram) svgRow(c *canvas, i int) {
 	r := &d.rows[i]
 	y := headTop + headHeight + rowHeight*float64(i+1)
-	class := classes[r.tone]
 	fmt.Fprintf(c, "  <text class=\"dim\" x=\"%d\" y=\"%.0f\">%s</text>\n", edge, y+4, text(strings.Join(strings.Fields(d.times(r, i)), "  ")))
-	from, to := c.x(r.from), c.x(r.to)
+	c.arrow(r, y)
+	c.label(r, y, len(d.lanes) == 2 && r.from != r.to)
+	if r.hurt && r.from != r.to { // above all
+		fmt.Fprintf(c, "  <path class=\"%s line\" d=\"M%.1f %.0f l10 10 m0 -10 l-10 10\"/>\n", classes[r.tone], (c.x(r.from)+c.x(r.to))/2-5, y-5)
+	}
+}
+
+// arrow draws the arrow of a row at height y.
+func (c *canvas) arrow(r *row, y float64) {
+	from, to, class := c.x(r.from), c.x(r.to), classes[r.tone]
 	line := class + " line"
+	if r.folded {
+		line += " fold"
+	}
 	if r.from == r.to {
 		fmt.Fprintf(c, "  <path class=\"%s\" d=\"M%.1f %.0f h22 v8 h-14\"/>", line, from, y-4)
-		fmt.Fprintf(c, "<path class=\"%s\" d=\"M%.1f %.0f l9 -4 v8 z\"/>", class, from, y+4)
-	} else {
-		tip := 9.0 // the line ends inside the head
-		if to < from {
-			tip = -tip
-		}
-		fmt.Fprintf(c, "  <path class=\"%s\" d=\"M%.1f %.0f H%.1f\"/>", line, from, y, to-tip)
-		fmt.Fprintf(c, "<path class=\"%s\" d=\"M%.1f %.0f l%.0f -4 v8 z\"/>", class, to, y, -tip)
+		fmt.Fprintf(c, "<path class=\"%s\" d=\"M%.1f %.0f l9 -4 v8 z\"/>\n", class, from, y+4)
+		return
 	}
-	if r.hurt && r.from != r.to {
-		fmt.Fprintf(c, "<path class=\"%s\" d=\"M%.1f %.0f l10 10 m0 -10 l-10 10\"/>", line, (from+to)/2-5, y-5)
+	tip := 9.0 // the line ends inside the head
+	if to < from {
+		tip = -tip
 	}
+	fmt.Fprintf(c, "  <path class=\"%s\" d=\"M%.1f %.0f H%.1f\"/>", line, from, y, to-tip)
+	fmt.Fprintf(c, "<path class=\"%s\" d=\"M%.1f %.0f l%.0f -4 v8 z\"/>\n", class, to, y, -tip)
+}
+
+// label writes the label of a row above its arrow: in its middle, or beginning at its left end, from where it may cross the
+// lanes to the right.
+func (c *canvas) label(r *row, y float64, middle bool) {
+	from, to, class := c.x(r.from), c.x(r.to), classes[r.tone]
 	x, anchor := min(from, to)+10, "start"
-	if len(d.lanes) == 2 && r.from != r.to {
+	if middle {
 		x, anchor = (from+to)/2, "middle"
 	}
 	if r.from == r.to {
@@ -142,14 +153,14 @@ func (d *Diagram) svgRow(c *canvas, i int) {
 	}
 	wide := charWidth*float64(runes(r)) + 4 // lanes pass behind a label
 	back := x - 2
-	if anchor == "middle" {
+	if middle {
 		back = x - wide/2
 	}
 	label := text(r.label)
 	if r.pdc != "" {
 		label = "<tspan class=\"pdc\">" + text(r.pdc) + "</tspan> " + label
 	}
-	fmt.Fprintf(c, "\n  <rect class=\"bg\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"14\"/>", back, y-17, wide)
+	fmt.Fprintf(c, "  <rect class=\"bg\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"14\"/>", back, y-17, wide)
 	fmt.Fprintf(c, "<text class=\"%s\" x=\"%.1f\" y=\"%.0f\" text-anchor=\"%s\">%s</text>\n", class, x, y-6, anchor, label)
 }
 

@@ -112,7 +112,7 @@ func (d *Diagram) arrow(r *row, step int) []rune {
 		return line
 	}
 	stroke := '─'
-	if r.tone == toneFold {
+	if r.folded {
 		stroke = '┄'
 	}
 	from, to := left+r.from*step, left+r.to*step
