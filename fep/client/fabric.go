@@ -76,6 +76,7 @@ type Domain struct {
 	mu       sync.Mutex
 	err      error         // why nothing works any more
 	over     chan struct{} // closed with it
+	closed   bool
 	tail     uint32
 	ops      []pending
 	spare    []uint32 // free places in ops
@@ -186,10 +187,11 @@ func (d *Domain) Free() bool {
 // Close ends the attachment and everything in it. Operations under way are given up; calls that wait return ErrClosed.
 func (d *Domain) Close() error {
 	d.mu.Lock()
-	if errors.Is(d.err, ErrClosed) {
+	if d.closed {
 		d.mu.Unlock()
 		return nil
 	}
+	d.closed = true
 	d.fail(ErrClosed)
 	d.mu.Unlock()
 	_ = unix.Shutdown(d.sock, unix.SHUT_RDWR)
