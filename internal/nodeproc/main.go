@@ -391,6 +391,7 @@ func (p *proc) publish() {
 // left to do.
 func (p *proc) result(r workload.RankResult) {
 	p.page.Results.Add(1)
+	p.loop.shown = 0 // at the wall's pace too, the page is about to tell what came of it
 	if err := p.conn.Send(&ctl.Reply{Result: &r}); err != nil {
 		fmt.Fprintln(os.Stderr, "report a result:", err)
 	}

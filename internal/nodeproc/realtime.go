@@ -1,0 +1,76 @@
+package nodeproc
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/uetlab/uetlab/internal/vt"
+)
+
+// At the wall's pace every system call and every wake-up is part of what a message costs.
+const (
+	// showEvery is how long a node that is at work leaves its page as it is; it has some two hundred words.
+	showEvery = 500 * time.Microsecond
+	// spinFor is how long a node without work looks for more before it blocks: a wake-up costs both sides about as much, and
+	// whoever has just heard of the other is most likely about to hear more.
+	spinFor = 100 * time.Microsecond
+	// spinYield is how many times it looks before it lets others have the processor, such as the process that it works for.
+	spinYield = 8
+	// dropsEvery is how many sweeps go by between questions to the kernel for frames that the ring had no room for.
+	dropsEvery = 1 << 14
+)
+
+func (l *loop) wallTime() vt.Time { return l.seg.Virt0 + vt.Time(l.wall.Now()-l.seg.Wall0) }
+
+// realtime is a sweep of an ordinary network: virtual time is the wall's. It says whether anything was handled.
+func (l *loop) realtime() bool {
+	now := l.wallTime()
+	got := l.drain(now)
+	if l.turns%dropsEvery == 0 {
+		l.overflows()
+	}
+	if !got && l.node.Next() > now {
+		return false
+	}
+	l.enter()
+	l.node.Advance(now)
+	l.flush()
+	l.horizon = now
+	if now.Sub(l.shown) >= showEvery {
+		l.tell(now)
+	}
+	return true
+}
+
+// tell publishes the page.
+func (l *loop) tell(now vt.Time) {
+	l.shown = now
+	l.show()
+}
+
+// waitReal passes the time when there is nothing to do at the wall's pace.
+func (l *loop) waitReal() error {
+	p := &l.idle
+	if p.tries++; p.tries == 1 {
+		p.since = l.wall.Now()
+	}
+	if p.tries%spinYield != 0 {
+		return nil
+	}
+	if l.wall.Now()-p.since > int64(spinFor) {
+		now := l.wallTime()
+		if l.busy {
+			l.overflows()
+			l.tell(now)
+		}
+		switch next := l.node.Next(); {
+		case next == vt.Never:
+			return l.block(-1)
+		case next.Sub(now) > spinFor:
+			return l.block(next.Sub(now))
+		}
+	}
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	return nil
+}
