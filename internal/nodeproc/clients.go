@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/uetlab/uetlab/internal/attach"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
@@ -133,11 +131,11 @@ const thinks = 10 * time.Millisecond
 // stands says whether the node stands still for a process.
 func (c *clients) stands() bool { return c.Server != nil && c.Held() }
 
-// lively passes a moment, and says so, if a process has been active just now and most likely will be again.
-func (c *clients) lively() bool {
-	if c.Server == nil || !c.Lively() {
-		return false
+// spinTime is how long the node looks for work at the wall's pace before it sleeps. One that has processes to serve leaves them the
+// processor at once if there is none for everybody: a process that is woken gets it sooner than one that the node yields to.
+func (l *loop) spinTime() time.Duration {
+	if l.clients.Server != nil && l.clients.Processes() > 0 && !l.spare {
+		return 0
 	}
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	return true
+	return l.spin
 }
