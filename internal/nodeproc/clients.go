@@ -131,11 +131,8 @@ const thinks = 10 * time.Millisecond
 // stands says whether the node stands still for a process.
 func (c *clients) stands() bool { return c.Server != nil && c.Held() }
 
-// spinTime is how long the node looks for work at the wall's pace before it sleeps. One that has processes to serve leaves them the
-// processor at once if there is none for everybody: a process that is woken gets it sooner than one that the node yields to.
-func (l *loop) spinTime() time.Duration {
-	if l.clients.Server != nil && l.clients.Processes() > 0 && !l.spare {
-		return 0
-	}
-	return l.spin
+// crowded says that the node has processes to serve and that there are not processors for all. Then it sleeps at the wall's pace as soon as there is
+// nothing to do: a process that is woken gets the processor sooner than one that the node yields to, and so does the node.
+func (l *loop) crowded() bool {
+	return l.clients.Server != nil && l.clients.Processes() > 0 && !l.spare
 }

@@ -111,7 +111,10 @@ func (l *loop) tell(now vt.Time) {
 
 // waitReal passes the time when there is nothing to do at the wall's pace.
 func (l *loop) waitReal() error {
-	p, spin := &l.idle, l.spinTime()
+	p, spin, atOnce := &l.idle, l.spin, l.crowded()
+	if atOnce {
+		spin = 0
+	}
 	p.tries++
 	switch {
 	case p.tries == 1:
@@ -119,7 +122,7 @@ func (l *loop) waitReal() error {
 	case spin > 0 && p.tries%spinYield != 0:
 		return nil
 	}
-	if p.tries > 2 && l.wall.Now()-p.since > int64(spin) {
+	if atOnce || p.tries > 2 && l.wall.Now()-p.since > int64(spin) {
 		now := l.wallTime()
 		if l.busy {
 			l.overflows()
