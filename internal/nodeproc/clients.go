@@ -21,7 +21,7 @@ type clients struct {
 	asked          *ctl.Conn // the daemon that was poked for it
 }
 
-// serveProcesses opens the socket of a node that has a FEP.
+// serveProcesses makes a server of a node that has a FEP.
 func (p *proc) serveProcesses(l *loop) error {
 	if p.core.FEP == nil {
 		return nil
@@ -30,11 +30,19 @@ func (p *proc) serveProcesses(l *loop) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Listen(shm.DefaultSocket); err != nil {
-		return fmt.Errorf("socket for processes: %w", err)
-	}
 	p.core.AfterReset = s.AfterReset
 	l.clients.Server = s
+	return nil
+}
+
+// openSocket lets processes in.
+func (p *proc) openSocket() error {
+	if p.loop.clients.Server == nil {
+		return nil
+	}
+	if err := p.loop.clients.Listen(shm.DefaultSocket); err != nil {
+		return fmt.Errorf("socket for processes: %w", err)
+	}
 	return nil
 }
 
