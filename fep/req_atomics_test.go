@@ -202,7 +202,7 @@ func TestJ13_CodesOfAtomics(t *testing.T) {
 			{wire.AtomicMSwap, u64, key, 0, 8, wire.RCAMOUnsupportedSize}, {wire.AtomicMSwap, u64, key, 0, 17, wire.RCAMOUnsupportedSize},
 			{wire.AtomicCSwap, u64, key, 0, 16, wire.RCAMOUnsupportedSize}, {wire.AtomicCSwapGT, u64, key, 0, 4, wire.RCAMOUnsupportedSize},
 			{wire.AtomicSum, u64, key, 1, 8, wire.RCAMOUnaligned}, {wire.AtomicSum, u64, key, 4, 8, wire.RCAMOUnaligned}, {wire.AtomicProd, f32, key, 2, 8, wire.RCAMOUnaligned},
-			{wire.AtomicCSwap, u64, key, 12, 8, wire.RCAMOUnaligned}, {wire.AtomicSum, c64, key, 4, 16, wire.RCAMOUnaligned},
+			{wire.AtomicCSwap, u64, key, 12, 8, wire.RCAMOUnaligned}, {wire.AtomicSum, c64, key, 4, 16, wire.RCAMOUnaligned}, {wire.AtomicSum, c64, key, 8, 16, wire.RCAMOUnaligned},
 			{0x15, 0xFF, key + 1<<20, 3, 7, wire.RCBadMKey}, {wire.AtomicSum, 0x12, ro, 1, 7, wire.RCPermViolation}, {wire.AtomicSum, 0x12, key, 8192, 7, wire.RCBadAddr},
 		} {
 			psn++
@@ -231,7 +231,7 @@ func TestJ13_CodesOfAtomics(t *testing.T) {
 		typ    wire.AtomicType
 		offset uint64
 		n      int
-	}{{wire.AtomicSum, u8, 1, 7}, {wire.AtomicSum, c64, 8, 16}, {wire.AtomicMSwap, u64, 8, 16}, {wire.AtomicSum, u64, 8, 16}} {
+	}{{wire.AtomicSum, u8, 1, 7}, {wire.AtomicSum, c64, 16, 16}, {wire.AtomicMSwap, u64, 8, 16}, {wire.AtomicSum, u64, 8, 16}} {
 		psn++
 		h := message(wire.OpAtomic, uint16(psn), c.n)
 		h.MatchBits, h.BufferOffset = key, c.offset
