@@ -204,6 +204,16 @@ func TestA06_UnknownProcessOrIndex(t *testing.T) {
 	}
 }
 
+// A06: where there is no endpoint at all a message is UNDELIVERABLE. One that was closed a while ago is still known: DISABLED.
+func TestA06_NobodyThere(t *testing.T) {
+	s := newStub(t, Config{TargetIdle: time.Hour})
+	s.openBy(wire.TypeRUDReq)
+	s.eps[1].Close(s.lab.now())
+	s.refused(whole(1, message(wire.OpSend, 1, 0), fill(10, 1)), wire.RCDisabled)
+	s.wait(11_000_000_000)
+	s.refused(whole(2, message(wire.OpSend, 2, 0), fill(10, 1)), wire.RCUndeliverable)
+}
+
 // A07: the same resource index means something else for RMA, for sends and for tagged sends: a write goes by its key, a send takes the
 // next receive, a tagged send the one that matches.
 func TestA07_IndexSpacesAreIndependent(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -173,6 +174,46 @@ func TestJ12_LostAnswerOfAnAtomic(t *testing.T) {
 
 // word is a number in memory.
 func word(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
+
+// F22 for atomics: over a link that loses 5 % of everything, repeats and reorders, each is executed once: the sum is exact, and each
+// value between was fetched once.
+func TestF22_AtomicsOnce(t *testing.T) {
+	n := 8_000
+	if testing.Short() {
+		n = 2_000
+	}
+	const seed = 22
+	l := newLab(t, Config{PayloadMTU: 1024, MaxNackRetx: InfiniteNack}) // under loss fetched values use up the room for kept responses
+	l.script = lossy(rand.New(rand.NewPCG(seed, 0)), 0.05, 0.05, 0.3)
+	mem, old := make([]byte, 8), make([]byte, 8*n)
+	key, _ := l.eps[1].RegisterMR(MR{Buf: buf(mem), Access: allRights})
+	posted := 0
+	more := func(now vt.Time) {
+		for ; posted < n && posted-len(l.got[0]) < 1000; posted++ {
+			op := Op{Kind: OpAtomic, Peer: 1, Key: key, Atomic: wire.AtomicSum, Type: wire.AtomicUint64, Buf: buf(word(1))}
+			if posted%2 == 0 {
+				op.Kind, op.Result = OpFetchAtomic, buf(old[8*posted:][:8])
+			}
+			if err := l.eps[0].Post(now, &op); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l.call(0, 1, more)
+	for len(l.got[0]) < n && l.step(vt.Never) {
+		if posted < n && posted-len(l.got[0]) < 500 {
+			l.call(0, l.nodes[0].Now(), more)
+			l.step(vt.Never)
+		}
+	}
+	seen := map[uint64]bool{}
+	for i := 0; i < n; i += 2 {
+		seen[binary.LittleEndian.Uint64(old[8*i:])] = true
+	}
+	if got := binary.LittleEndian.Uint64(mem); got != uint64(n) || l.count(AtomicsRx) != n || l.count(MsgsErr) != 0 || len(seen) != n/2 || l.count(Retx) == 0 {
+		t.Errorf("%d atomics: the sum is %d, %d executed, %d values fetched, %d errors", n, got, l.count(AtomicsRx), len(seen), l.count(MsgsErr))
+	}
+}
 
 // J13: an unknown operation, a type that it lacks, a size that is no number of elements or too large, and an address that is not
 // aligned have their codes, in this order and behind those of the memory key; nothing is changed.

@@ -191,6 +191,7 @@ func TestH05_InconsistentPackets(t *testing.T) {
 		"shorter":       func(p *say) { p.h.RequestLength -= 100; p.payload = p.payload[:924]; p.h.PayloadLength = 924 },
 		"opcode":        func(p *say) { p.h.Opcode = wire.OpSend },
 		"buffer_offset": func(p *say) { p.h.BufferOffset = 8 },
+		"index":         func(p *say) { p.h.ResourceIndex = 14 },
 	} {
 		s := newStub(t, Config{PayloadMTU: 1024})
 		mem := make([]byte, 4096)
