@@ -65,6 +65,7 @@ type matching struct {
 	*lab
 	rng     *rand.Rand
 	hpc     bool
+	store   bool // messages without a receive are kept
 	reject  bool
 	least   int // MinMultiRecv
 	senders []*Endpoint
@@ -72,11 +73,14 @@ type matching struct {
 	srcs    []int // their index at the target
 	recvs   []*modelRecv
 	all     []*modelRecv
+	early   []*modelMsg
 }
 
 func newMatching(t *testing.T, seed uint64) *matching {
 	r := rand.New(rand.NewPCG(seed, 15))
 	m := &matching{rng: r, hpc: r.IntN(2) == 0, reject: r.IntN(3) == 0, least: 1 + r.IntN(200)}
+	m.store = m.hpc && opProfiles[wire.OpRendezvousTSend] != 0
+	m.reject = m.reject && !m.store
 	cfg := Config{PayloadMTU: 1024, SmallHeader: r.IntN(2) == 0}
 	if m.hpc {
 		cfg.Profiles = AIBase | AIFull | HPC
@@ -84,7 +88,7 @@ func newMatching(t *testing.T, seed uint64) *matching {
 	if seed%2 == 1 {
 		cfg.MaxRestarts, cfg.RestartWait, cfg.MaxRTORetx, cfg.MaxNackRetx = InfiniteRestarts, 20*time.Microsecond, InfiniteRTO, InfiniteNack
 	}
-	e := EndpointConfig{RejectTooLong: m.reject, MinMultiRecv: m.least, Unexpected: -1}
+	e := EndpointConfig{RejectTooLong: m.reject, MinMultiRecv: m.least}
 	m.lab = newLabWith(t, cfg, EndpointConfig{Ordered: seed%2 == 1}, e)
 	m.senders, m.to, m.srcs = []*Endpoint{m.eps[0]}, []int{1}, []int{0}
 	for i := range 2 {
@@ -154,36 +158,58 @@ func (r *modelRecv) fits(g *modelMsg) bool {
 // match gives a message to the oldest receive that fits: what the target's completion must be.
 func (m *matching) match(g *modelMsg) (c Completion, ok bool) {
 	for i, r := range m.recvs {
-		if !r.fits(g) {
-			continue
+		if r.fits(g) {
+			return m.give(g, i), true
 		}
-		n, multi := len(g.op.Buf.B), r.op.Flags&FlagMultiRecv != 0
-		room := len(r.want) - r.cursor
-		c = Completion{Kind: r.op.Kind, Ctx: r.op.Ctx, Len: min(n, room), Tag: g.op.Tag, Src: g.src, Flags: FlagData, Data: g.op.Data}
-		switch {
-		case n <= room:
-		case m.reject:
-			c.Err, c.Len, c.Flags, c.Data = &ResponseError{wire.RCTooLong}, 0, 0, 0
-		default:
-			c.Err = ErrTruncated
-		}
-		if c.Err == nil || errors.Is(c.Err, ErrTruncated) {
-			copy(r.want[r.cursor:], g.op.Buf.B)
-		}
-		r.used = true
-		if multi {
-			c.Offset = r.cursor
-			r.cursor += min(n, room)
-		}
-		if !multi || len(r.want)-r.cursor < m.least {
-			m.recvs = append(m.recvs[:i:i], m.recvs[i+1:]...)
-			if multi {
-				c.Flags |= FlagMultiRecv
-			}
-		}
-		return c, true
 	}
 	return c, false
+}
+
+// give gives a message to the i-th receive.
+func (m *matching) give(g *modelMsg, i int) (c Completion) {
+	r := m.recvs[i]
+	n, multi := len(g.op.Buf.B), r.op.Flags&FlagMultiRecv != 0
+	room := len(r.want) - r.cursor
+	c = Completion{Kind: r.op.Kind, Ctx: r.op.Ctx, Len: min(n, room), Tag: g.op.Tag, Src: g.src, Flags: FlagData, Data: g.op.Data}
+	switch {
+	case n <= room:
+	case m.reject:
+		c.Err, c.Len, c.Flags, c.Data = &ResponseError{wire.RCTooLong}, 0, 0, 0
+	default:
+		c.Err = ErrTruncated
+	}
+	if c.Err == nil || errors.Is(c.Err, ErrTruncated) {
+		copy(r.want[r.cursor:], g.op.Buf.B)
+	}
+	r.used = true
+	if multi {
+		c.Offset = r.cursor
+		r.cursor += min(n, room)
+	}
+	if !multi || len(r.want)-r.cursor < m.least {
+		m.recvs = append(m.recvs[:i:i], m.recvs[i+1:]...)
+		if multi {
+			c.Flags |= FlagMultiRecv
+		}
+	}
+	return c
+}
+
+// post adds a receive: it has the messages that have waited for it, the oldest first.
+func (m *matching) post(r *modelRecv) (list []Completion) {
+	m.recvs = append(m.recvs, r)
+	for k := 0; k < len(m.early); k++ {
+		i := len(m.recvs) - 1
+		if i < 0 || m.recvs[i] != r {
+			break
+		}
+		if g := m.early[k]; r.fits(g) {
+			list = append(list, m.give(g, i))
+			m.early = append(m.early[:k:k], m.early[k+1:]...)
+			k--
+		}
+	}
+	return list
 }
 
 // same compares completions, but for the times.
@@ -208,9 +234,18 @@ func (m *matching) steps() {
 		switch x := m.rng.IntN(20); {
 		case x < 9:
 			r := m.newRecv()
-			m.recvs = append(m.recvs, r)
+			want := m.post(r)
 			m.by(m.eps[1], r.op)
-			m.nothing()
+			m.after(1000)
+			if len(m.got[0]) != 0 || len(m.got[1]) != len(want) {
+				m.t.Errorf("completions %+v, %+v, want %+v", m.got[0], m.got[1], want)
+				break
+			}
+			for k := range want {
+				if !same(m.got[1][k], want[k]) {
+					m.t.Errorf("at the target %+v, want %+v", m.got[1][k], want[k])
+				}
+			}
 		case x < 10:
 			m.cancel(uint64(m.rng.IntN(len(m.all) + 1)))
 		default:
@@ -221,6 +256,9 @@ func (m *matching) steps() {
 			}
 			m.after(1000)
 			want, ok := m.match(g)
+			if !ok && m.store {
+				m.early = append(m.early, g)
+			}
 			m.oneMessage(g, want, ok)
 		}
 		if m.t.Failed() {
@@ -243,7 +281,7 @@ func (m *matching) nothing() {
 func (m *matching) oneMessage(g *modelMsg, want Completion, ok bool) {
 	rc := wire.RCOK
 	switch {
-	case !ok:
+	case !ok && !m.store:
 		rc = wire.RCNoMatch
 	case want.Err != nil && m.reject:
 		rc = wire.RCTooLong
@@ -300,7 +338,8 @@ func (m *matching) drained() {
 }
 
 // burst does all at once. Messages of one kind are matched in the order of sending, and each by the oldest receive of all that fit and
-// that no earlier message has taken, whenever they were posted: a message without one waits, and those behind it with it.
+// that no earlier message has taken, whenever they were posted: a message without one waits, and unless it is kept at the target those
+// behind it wait, too.
 func (m *matching) burst() {
 	loss := float64(m.rng.IntN(3)) * 0.03
 	m.script = lossy(m.rng, loss, loss, loss*3)
@@ -368,6 +407,9 @@ func (m *matching) compare(list []*modelMsg, want []Completion) {
 			i++
 		}
 		next[c.Kind] = i + 1
+		if m.store { // messages that wait do not hold up those behind them
+			i = int(c.Data) % len(want)
+		}
 		w := want[i]
 		if c.Flags&FlagMultiRecv != 0 {
 			flags[c.Ctx]++

@@ -3,6 +3,7 @@ package fep
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -299,55 +300,63 @@ func TestA08_ProcessesShareAPDC(t *testing.T) {
 	}
 }
 
-// sendOps are the operations that the requests of node 0 carry.
-func sendOps(list []passed) (ops []wire.Opcode) {
-	for _, p := range requestsIn(list, 0) {
-		r, _ := p.request()
-		ops = append(ops, wire.SESHead(p.u[len(r):][:12]).Opcode())
-	}
-	return ops
-}
-
-// A09: a pair uses the highest profile that both have: the operations of a long tagged send show which. What the profile has not is
-// refused without a packet.
+// A09: a pair uses the highest profile that both have: the operations of a long tagged send show which.
 func TestA09_HighestCommonProfile(t *testing.T) {
 	if opProfiles[wire.OpRendezvousTSend] == 0 {
 		t.Skip("deferrable and rendezvous sends are not built: nothing shows which of AI Full and HPC was chosen")
 	}
+	base := []wire.Opcode{wire.OpNoOp, wire.OpWrite, wire.OpRead, wire.OpAtomic, wire.OpFetchingAtomic, wire.OpSend, wire.OpMsgError}
+	full := append(base[:len(base):len(base)], wire.OpTaggedSend, wire.OpDeferrableTSend, wire.OpDeferrableRTR)
+	hpc := append(base[:len(base):len(base)], wire.OpTaggedSend, wire.OpRendezvousTSend)
 	for _, c := range []struct {
-		a, b Profiles
-		op   wire.Opcode
-		err  error
+		a, b  Profiles
+		first wire.Opcode
+		ops   []wire.Opcode
 	}{
-		{AIBase | AIFull, AIBase | AIFull | HPC, wire.OpDeferrableTSend, nil},
-		{AIBase | AIFull | HPC, AIBase | AIFull, wire.OpDeferrableTSend, nil},
-		{AIBase | AIFull | HPC, AIBase | AIFull | HPC, wire.OpRendezvousTSend, nil},
-		{AIBase | HPC, AIFull | HPC, wire.OpRendezvousTSend, nil},
-		{AIFull, AIFull | HPC, wire.OpDeferrableTSend, nil},
-		{AIBase, AIBase | AIFull | HPC, 0, ErrUnsupported},
-		{AIBase | HPC, AIBase | AIFull, 0, ErrUnsupported},
+		{AIBase | AIFull, AIBase | AIFull | HPC, wire.OpDeferrableTSend, full},
+		{AIBase | AIFull | HPC, AIBase | AIFull, wire.OpDeferrableTSend, full},
+		{AIFull, AIFull | HPC, wire.OpDeferrableTSend, full},
+		{AIBase | AIFull | HPC, AIBase | AIFull | HPC, wire.OpRendezvousTSend, hpc},
+		{AIBase | HPC, AIFull | HPC, wire.OpRendezvousTSend, hpc},
+		{AIBase, AIBase | AIFull | HPC, wire.OpSend, base},
+		{AIBase | HPC, AIBase | AIFull, wire.OpSend, base},
 	} {
-		l := newLabWith(t, Config{}, EndpointConfig{Profiles: c.a}, EndpointConfig{Profiles: c.b})
-		list := l.watch()
-		dst, src := make([]byte, 100_000), fill(100_000, 1)
-		l.call(0, l.now()+10, func(now vt.Time) {
-			if err := l.eps[0].Post(now, &Op{Kind: OpTagSend, Peer: 1, Tag: 1, Buf: buf(src)}); !errors.Is(err, c.err) {
-				t.Errorf("%v with %v: %v", c.a, c.b, err)
+		for _, late := range []bool{false, true} {
+			l := newLabWith(t, Config{}, EndpointConfig{Profiles: c.a}, EndpointConfig{Profiles: c.b})
+			list := l.watch()
+			dst, src := make([]byte, 100_000), fill(100_000, 1)
+			recv := func() { l.post(1, Op{Kind: OpTagRecv, Peer: 0, Tag: 1, Buf: buf(dst)}) }
+			if !late {
+				recv()
 			}
-		})
-		if c.err == nil {
-			l.post(1, Op{Kind: OpTagRecv, Peer: AnySource, Tag: 1, Buf: buf(dst)})
-		}
-		l.settle()
-		ops := sendOps(*list)
-		if c.err != nil {
-			if len(*list) != 0 {
-				t.Errorf("%v with %v: %v were sent", c.a, c.b, ops)
+			var err error
+			l.call(0, l.now()+10, func(now vt.Time) {
+				err = l.eps[0].Post(now, &Op{Kind: OpTagSend, Peer: 1, Tag: 1, Buf: buf(src)})
+			})
+			l.after(1_000_000)
+			if late {
+				recv()
 			}
-			continue
-		}
-		if len(ops) == 0 || ops[0] != c.op || !bytes.Equal(src, dst) || l.count(MsgsErr) != 0 {
-			t.Errorf("%v with %v: %v", c.a, c.b, ops)
+			l.settle()
+			var first wire.Opcode
+			for _, p := range append(requestsIn(*list, 0), requestsIn(*list, 1)...) {
+				r, _ := p.request()
+				if !r.Next().IsRequest() {
+					continue
+				}
+				op := wire.SESHead(p.u[len(r):][:12]).Opcode()
+				if !slices.Contains(c.ops, op) {
+					t.Errorf("%b with %b: %v is not of their profile", c.a, c.b, op)
+				}
+				if first == 0 && p.from == 0 {
+					first = op
+				}
+			}
+			switch {
+			case c.first == wire.OpSend && errors.Is(err, ErrUnsupported): // AI Base need not have tagged sends
+			case err != nil || !bytes.Equal(src, dst) || l.count(MsgsErr) != 0 || first != c.first && c.first != wire.OpSend:
+				t.Errorf("%b with %b: %v, begins with %v, at the sender %+v, at the target %+v", c.a, c.b, err, first, l.got[0], l.got[1])
+			}
 		}
 	}
 }
