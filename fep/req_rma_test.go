@@ -234,7 +234,6 @@ func TestJ04_WriteWithData(t *testing.T) {
 type reading struct {
 	reqs, back []passed // requests, and packets of return data with their first transmissions only
 	acks       []said   // of the requests
-	ackSizes   []int
 	pdc        uint16
 }
 
