@@ -183,7 +183,7 @@ func TestF22_AtomicsOnce(t *testing.T) {
 		n = 2_000
 	}
 	const seed = 22
-	l := newLab(t, Config{PayloadMTU: 1024, MaxNackRetx: InfiniteNack}) // under loss fetched values use up the room for kept responses
+	l := newLab(t, Config{PayloadMTU: 1024})
 	l.script = lossy(rand.New(rand.NewPCG(seed, 0)), 0.05, 0.05, 0.3)
 	mem, old := make([]byte, 8), make([]byte, 8*n)
 	key, _ := l.eps[1].RegisterMR(MR{Buf: buf(mem), Access: allRights})
