@@ -35,6 +35,10 @@ type FEP struct {
 	reads      map[uint16]*txMsg // by message ID: reads that packet delivery has, or that wait for data
 	smallReads map[smallRead]*txMsg
 	rx         rxList
+	lands      landList
+	sends      tokens[*txMsg]   // deferrable sends, by the token that their target knows
+	deferred   tokens[*landing] // messages that were deferred, by the token that their sender knows
+	driven     tokens[*drivenRecv]
 	recvs      *recvOp // pool
 	rets       retPool
 	kept       []byte // unused memory, see keep
@@ -73,6 +77,7 @@ func (f *FEP) Reset(now vt.Time) {
 	f.reads, f.smallReads = map[uint16]*txMsg{}, map[smallRead]*txMsg{}
 	f.rx, f.rets, f.kept = rxList{}, retPool{}, nil
 	f.sweep = wheel.Timer{Owner: f}
+	f.forgetEarly()
 	for _, t := range f.tombs {
 		f.dir.remove(t.ep)
 	}

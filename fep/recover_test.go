@@ -171,8 +171,8 @@ func TestWindows(t *testing.T) {
 		{Config{Window: 10 * 4204}, 10},
 	} {
 		l := newLab(t, c.cfg)
-		if c.want == 10 && headers(false)-wire.EthLen-wire.IPv4Len+4096+40 != 4204 {
-			t.Fatalf("nominal size %d", headers(false)-wire.EthLen-wire.IPv4Len+4096+40)
+		if c.want == 10 && headers(false, false)-wire.EthLen-wire.IPv4Len+4096+40 != 4204 {
+			t.Fatalf("nominal size %d", headers(false, false)-wire.EthLen-wire.IPv4Len+4096+40)
 		}
 		sent := 0
 		l.tap = func(_ vt.Time, from int, b []byte) {
