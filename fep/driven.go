@@ -253,7 +253,7 @@ func (ep *Endpoint) postDriven(now vt.Time, op *Op) error {
 		return ErrAgain
 	}
 	var err error
-	d.region, err = ep.mem.Register(mr.Config{Size: uint64(len(op.Buf.B)), Access: mr.RemoteWrite, RI: ep.ri[spaceRMA]},
+	d.region, err = ep.openFor(mr.Config{Size: uint64(len(op.Buf.B)), Access: mr.RemoteWrite}, 1, d.id,
 		&registered{Buffer: op.Buf, only: d.to, driven: d})
 	if err != nil {
 		ep.f.driven.remove(d.id)

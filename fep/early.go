@@ -1,6 +1,7 @@
 package fep
 
 import (
+	"github.com/uetlab/uetlab/fep/mr"
 	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
@@ -18,6 +19,7 @@ type txEarly struct {
 
 	rest   uint32  // bytes at the end that the target reads (rendezvous)
 	region *region // where
+	expose uint32  // part of its key
 	read   *spans  // what it has got
 
 	token     uint32 // what the target of a deferrable send calls it
@@ -118,6 +120,7 @@ func (m *txMsg) finishEarly(now vt.Time, c *Completion) {
 	e := &m.early
 	if e.region != nil {
 		_ = m.ep.Deregister(e.region.Key()) // fails if the endpoint has just taken it back
+		m.ep.f.exposed.remove(e.expose)
 		e.region, e.read = nil, nil
 	}
 	if e.token != 0 && !e.internal {
@@ -161,6 +164,21 @@ func (m *rxMsg) admitTo(q *packet) wire.ReturnCode {
 		return wire.RCPermViolation
 	}
 	return wire.RCOK
+}
+
+// ownKey marks keys of memory that the FEP itself opens for a while. They are not of package mr's choice, so that they are the same
+// when a run is done again.
+const ownKey = 1 << 47
+
+// openFor registers memory under a key with a token; if the user has that key, under any.
+func (ep *Endpoint) openFor(c mr.Config, kind uint64, token uint32, mem *registered) (*region, error) {
+	c.RI, c.Key = ep.ri[spaceRMA], ownKey|kind<<46|uint64(token)
+	r, err := ep.mem.Register(c, mem)
+	if err != nil {
+		c.Key = 0
+		r, err = ep.mem.Register(c, mem)
+	}
+	return r, err
 }
 
 // shifted is a part of a buffer that has to be kept equal to the application's.

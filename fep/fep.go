@@ -36,10 +36,11 @@ type FEP struct {
 	smallReads map[smallRead]*txMsg
 	rx         rxList
 	lands      landList
-	sends      tokens[*txMsg]   // deferrable sends, by the token that their target knows
-	deferred   tokens[*landing] // messages that were deferred, by the token that their sender knows
-	driven     tokens[*drivenRecv]
-	recvs      *recvOp // pool
+	sends      tokens[*txMsg]      // deferrable sends, by the token that their target knows
+	exposed    tokens[*txMsg]      // rendezvous sends: part of the keys of their buffers
+	deferred   tokens[*landing]    // messages that were deferred, by the token that their sender knows
+	driven     tokens[*drivenRecv] // receives that told their source, the same
+	recvs      *recvOp             // pool
 	rets       retPool
 	kept       []byte // unused memory, see keep
 	sweep      wheel.Timer

@@ -262,7 +262,7 @@ func TestNackCodes(t *testing.T) {
 // TestRefusedMessage: NO_MATCH in the middle of a long message ends it with MSG_ERROR and one completion, and the PDC
 // goes on; CLEAR is told by a Clear Command.
 func TestRefusedMessage(t *testing.T) {
-	l := newLab(t, Config{PDCsPerKey: 1})
+	l := newLab(t, Config{PDCsPerKey: 1, SendThreshold: -1})
 	got := l.trace()
 	l.call(0, 1, func(now vt.Time) {
 		if err := l.eps[0].TagSend(now, 1, make([]byte, 8<<20), 0, 3); err != nil {

@@ -37,13 +37,20 @@ func (m *txMsg) eagerSize() uint32 {
 // expose lets the target read the buffer of a rendezvous send: only it, and only until the send ends.
 func (m *txMsg) expose() {
 	ep := m.ep
-	r, err := ep.mem.Register(mr.Config{Size: uint64(m.length), Access: mr.RemoteRead, Job: m.job, RI: ep.ri[spaceRMA]},
-		&registered{Buffer: m.buf, only: m.to, send: m})
-	if err != nil { // no key is left: the message goes as a plain one
+	token := ep.f.exposed.add(m)
+	var r *region
+	if token != 0 {
+		var err error
+		if r, err = ep.openFor(mr.Config{Size: uint64(m.length), Access: mr.RemoteRead, Job: m.job}, 0, token,
+			&registered{Buffer: m.buf, only: m.to, send: m}); err != nil {
+			ep.f.exposed.remove(token)
+		}
+	}
+	if r == nil { // nothing is left to call it: the message goes as a plain one
 		m.op, m.early.rest = kindOps[m.kind], 0
 		return
 	}
-	m.early.region, m.early.read = r, &spans{}
+	m.early.region, m.early.expose, m.early.read = r, token, &spans{}
 	ep.f.C[RendezvousTx]++
 }
 

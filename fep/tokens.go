@@ -6,11 +6,12 @@ type tokens[T any] struct {
 	places []tokenPlace[T]
 	free   []uint16
 	n      int
+	first  uint16 // generation of a place that was never given
 }
 
 type tokenPlace[T any] struct {
 	v    T
-	gen  uint16 // from 1
+	gen  uint16 // never 0
 	used bool
 }
 
@@ -25,7 +26,7 @@ func (t *tokens[T]) add(v T) uint32 {
 		return 0
 	default:
 		i = len(t.places)
-		t.places = append(t.places, tokenPlace[T]{gen: 1})
+		t.places = append(t.places, tokenPlace[T]{gen: max(t.first, 1)})
 	}
 	p := &t.places[i]
 	p.v, p.used = v, true
@@ -58,11 +59,6 @@ func (t *tokens[T]) remove(token uint32) {
 	t.n--
 }
 
-// reset ends all tokens; none of them will be given soon.
-func (t *tokens[T]) reset() {
-	for i := range t.places {
-		if p := &t.places[i]; p.used {
-			t.remove(uint32(p.gen)<<16 | uint32(i))
-		}
-	}
-}
+// reset ends all tokens. Generations begin where the caller says, so that a FEP which starts again does not give the same ones again,
+// and a run that is done again does.
+func (t *tokens[T]) reset(first uint16) { *t = tokens[T]{first: first} }

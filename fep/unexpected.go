@@ -350,9 +350,11 @@ func (q *RecvQueue) cancelBound(now vt.Time, ctx uint64) bool {
 // forgetEarly forgets what Reset ends.
 func (f *FEP) forgetEarly() {
 	f.lands = landList{}
-	f.sends.reset()
-	f.deferred.reset()
-	f.driven.reset()
+	gens := f.node.Rand(f.component("fep-tokens"))
+	f.sends.reset(uint16(gens.Uint32()))
+	f.exposed.reset(uint16(gens.Uint32()))
+	f.deferred.reset(uint16(gens.Uint32()))
+	f.driven.reset(uint16(gens.Uint32()))
 	f.C[EarlyMsgs], f.C[EarlyBytes] = 0, 0
 	for _, ep := range f.dir.list {
 		ep.q.early = [numSpaces]*match.Unexpected[*landing]{}
