@@ -101,6 +101,14 @@ func (f *FEP) deferMessage(now vt.Time, m *rxMsg, q *packet, s space) outcome {
 	return waiting
 }
 
+// brings is how much of the message its packets carry, as they say. Of a deferred one eager may be less: its early end has overtaken some.
+func (m *rxMsg) brings() uint32 {
+	if m.deferred {
+		return m.length
+	}
+	return m.eager
+}
+
 // answerDeferred is the answer to all packets of a deferred message; the first one must not be lost.
 func (m *rxMsg) answerDeferred(resp *response) {
 	resp.op, resp.rc, resp.list, resp.mod, resp.gtd = wire.RespResponse, wire.RCOK, wire.ListOverflow, 0, !m.told

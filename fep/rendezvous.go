@@ -105,9 +105,6 @@ func (s *source) take(ext wire.Rendezvous) {
 
 // meet begins to read the rest of a message that has its receive, as soon as the first of its packets is here.
 func (f *FEP) meet(now vt.Time, m *rxMsg, q *packet, s space) {
-	if m.land != nil {
-		return // it waits
-	}
 	l := f.newLanding(now, m, q, s)
 	l.recv, l.at, l.room = m.recv, m.at, m.room
 	l.pull(now)

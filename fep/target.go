@@ -94,7 +94,7 @@ func (f *FEP) deliver(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *re
 	} else if m.rc == wire.RCNull {
 		m.rc = m.sameMessage(q)
 		if m.rc == wire.RCOK {
-			m.rc = checkLength(q, m.eager, f.cfg.PayloadMTU)
+			m.rc = checkLength(q, m.brings(), f.cfg.PayloadMTU)
 		}
 	} else {
 		resp.refuse(f, m.rc, false) // the first one is the verdict, and is kept
