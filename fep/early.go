@@ -21,6 +21,7 @@ type txEarly struct {
 	region *region // where
 	expose uint32  // part of its key
 	read   *spans  // what it has got
+	low    uint32  // from where on it has to
 
 	token     uint32 // what the target of a deferrable send calls it
 	target    uint32 // what the target calls itself, once it has deferred it

@@ -55,7 +55,7 @@ func (f *FEP) read(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *respo
 	f.C[ReadsRx]++
 	at := m.offset + uint64(q.off)
 	if s := mem.send; s != nil {
-		s.last = now
+		s.asked(now, m.offset)
 	}
 	if int(m.length) <= f.cfg.MaxAckData && mem.send == nil {
 		if mem.pull(int(at), int(q.n)) != nil {

@@ -50,7 +50,7 @@ func (m *txMsg) expose() {
 		m.op, m.early.rest = kindOps[m.kind], 0
 		return
 	}
-	m.early.region, m.early.expose, m.early.read = r, token, &spans{}
+	m.early.region, m.early.expose, m.early.read, m.early.low = r, token, &spans{}, m.length-m.early.rest
 	ep.f.C[RendezvousTx]++
 }
 
@@ -64,8 +64,15 @@ func (m *txMsg) coordinates(b []byte) []byte {
 		ResourceIndex: ep.ri[spaceRMA], MatchBits: key})
 }
 
+// asked notes that the target reads from a byte on. One that has not kept the eager part reads that too, and the buffer is needed until
+// it has it.
+func (m *txMsg) asked(now vt.Time, from uint64) {
+	m.last = now
+	m.early.low = min(m.early.low, uint32(from))
+}
+
 // served says that the target has all that it has to read.
-func (m *txMsg) served() bool { return m.early.read.covers(m.length-m.early.rest, m.length) }
+func (m *txMsg) served() bool { return m.early.read.covers(m.early.low, m.length) }
 
 // serve waits for the target to read the rest; false if it already has. What is behind the message in its stream is not held up.
 func (m *txMsg) serve(now vt.Time) bool {
