@@ -117,8 +117,8 @@ func (m *rxMsg) answerDeferred(resp *response) {
 
 // tell sends DEFERRABLE_RTR, on a PDC of ours: there is a receive.
 func (l *landing) tell(now vt.Time) {
-	if l.rtr != nil {
-		return // it is on its way, for a receive that was taken back
+	if l.called {
+		return // for a receive that was taken back: the message will come
 	}
 	i := l.ep.source(&packet{initiator: l.From, src: l.src})
 	if i < 0 {
@@ -128,7 +128,7 @@ func (l *landing) tell(now vt.Time) {
 	m := l.ep.errand(now, l.ep.av[i], wire.OpDeferrableRTR, l.job, l)
 	m.kind = OpRecv
 	m.early.token, m.early.target = l.sends, l.token
-	l.rtr = m
+	l.rtr, l.called = m, true
 	l.f.C[RTRTx]++
 	m.begin(now)
 }
@@ -154,7 +154,7 @@ func (f *FEP) restarted(now vt.Time, m *rxMsg, q *packet, s space) outcome {
 	}
 	f.deferred.remove(l.token)
 	l.token = f.deferred.add(l)
-	l.in, l.last = m, now
+	l.in, l.last, l.called = m, now, false
 	m.land, m.deferred = l, true
 	f.C[DeferredRx]++
 	return waiting

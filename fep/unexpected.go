@@ -37,9 +37,10 @@ type landing struct {
 	rest source // where the rest is read, of a rendezvous
 	read *txMsg // under way
 
-	token uint32 // of a deferred message: what we call it
-	sends uint32 // what its sender does
-	rtr   *txMsg // under way
+	token  uint32 // of a deferred message: what we call it
+	sends  uint32 // what its sender does
+	called bool   // the sender was told to send it again, as that
+	rtr    *txMsg // under way
 
 	last       vt.Time
 	listed     bool
