@@ -121,8 +121,11 @@ func (f *FEP) admitSend(now vt.Time, m *rxMsg, q *packet, resp *response) wire.R
 		}
 	}
 	switch f.match(now, m, q, s) {
+	case matched, waiting:
 	case unknown:
 		return wire.RCOpViolation
+	case otherJob:
+		return wire.RCBadJobID
 	case refused:
 		if q.mode == pds.ROD {
 			g.disable()
@@ -136,8 +139,6 @@ func (f *FEP) admitSend(now vt.Time, m *rxMsg, q *packet, resp *response) wire.R
 		return wire.RCOK
 	case int(m.length) > m.room && m.ep.cfg.RejectTooLong:
 		return wire.RCTooLong
-	case m.recv.job != 0 && m.recv.job != q.head.JobID():
-		return wire.RCBadJobID
 	}
 	if m.eager < m.length {
 		f.meet(now, m, q, s)
@@ -158,10 +159,11 @@ func (m *rxMsg) sameMessage(q *packet) wire.ReturnCode {
 type outcome uint8
 
 const (
-	refused outcome = iota // no receive: NO_MATCH
-	matched                // it has a receive: m.recv
-	waiting                // it has none yet: m.land
-	unknown                // it names a deferred message that there is not
+	refused  outcome = iota // no receive: NO_MATCH
+	otherJob                // its receive is for another job: BAD_JOB_ID
+	matched                 // it has a receive: m.recv
+	waiting                 // it has none yet: m.land
+	unknown                 // it names a deferred message that there is not
 )
 
 // match is where it is decided what becomes of a message that wants a receive.
@@ -169,9 +171,12 @@ func (f *FEP) match(now vt.Time, m *rxMsg, q *packet, s space) outcome {
 	if q.target() != 0 && m.ep.profiles&AIFull != 0 {
 		return f.restarted(now, m, q, s)
 	}
-	m.recv, m.at, m.room = m.ep.q.take(s, m.initiator, m.match, m.length)
-	if m.recv != nil {
+	m.recv, m.at, m.room = m.ep.q.take(s, m, q.head.JobID())
+	switch {
+	case m.recv != nil:
 		return matched
+	case m.at == noJob:
+		return otherJob
 	}
 	return f.unmatched(now, m, q, s)
 }

@@ -406,6 +406,7 @@ func admitControl(ep *Endpoint, q *packet) wire.ReturnCode {
 
 // control does what a control message says.
 func (f *FEP) control(now vt.Time, m *rxMsg, q *packet) wire.ReturnCode {
+	m.room = int(q.length)
 	c, ok := parseControl(q.payload)
 	if !ok {
 		return wire.RCOpViolation

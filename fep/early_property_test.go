@@ -163,9 +163,6 @@ func (x *earlyRun) recv(i int) {
 
 func randomEarly(t *testing.T, seed uint64) {
 	x := newEarlyRun(t, seed)
-	if zz {
-		zzTap(x.lab)
-	}
 	for i := range 1 + x.r.IntN(10) {
 		x.send(i)
 	}

@@ -31,7 +31,6 @@ type randomOp struct {
 	src    []byte
 	remote []byte // region, or receive buffer
 	key    uint64
-	old    uint64 // of a fetching atomic
 	ends   [2]int // completions, by node: of the operation, and of the receive
 	err    error
 }

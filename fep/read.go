@@ -246,6 +246,8 @@ func (f *FEP) idempotent(now vt.Time, q *packet, r *pds.Response) {
 // idempotentMemory checks a RUDI packet and finds the memory of its message.
 func (f *FEP) idempotentMemory(q *packet) (*registered, wire.ReturnCode) {
 	switch {
+	case q.head.Ver() != 0:
+		return nil, wire.RCUncor
 	case q.std == nil:
 		return nil, wire.RCUnsupportedOp
 	case q.op != wire.OpWrite && q.op != wire.OpRead || q.head.HD():
@@ -283,7 +285,7 @@ func (f *FEP) datagram(now vt.Time, q *packet) wire.NackCode {
 		return wire.NackNoResource
 	}
 	m := rxMsg{op: q.op, length: q.length, initiator: q.initiator, ep: ep, hd: h.HD(), data: q.data}
-	m.recv, m.at, m.room = ep.q.take(spaceSend, m.initiator, 0, m.length)
+	m.recv, m.at, m.room = ep.q.take(spaceSend, &m, h.JobID())
 	if m.recv == nil {
 		return wire.NackNoResource
 	}

@@ -340,7 +340,8 @@ func (q *RecvQueue) cancelBound(now vt.Time, ctx uint64) bool {
 		r.users--
 		l.recv = nil
 		q.withdraw(now, q.of(l.space), r, ErrCancelled)
-		if l.recv, l.at, l.room = q.take(l.space, l.From, l.Tag, l.length); l.recv == nil {
+		m := rxMsg{initiator: l.From, match: l.bits, length: l.length}
+		if l.recv, l.at, l.room = q.take(l.space, &m, l.job); l.recv == nil {
 			l.wait()
 		}
 		return true
