@@ -310,8 +310,8 @@ func TestDamagedEarly(t *testing.T) {
 			}
 		}
 		for i, f := range x.feps {
-			if res := f.m.Residue(); res != "" || f.rx.n != 0 || f.mids.n != 0 {
-				t.Errorf("node %d: left: %s, %d messages, %d message IDs", i, res, f.rx.n, f.mids.n)
+			if f.rx.n != 0 || f.mids.n != 0 { // a PDC may go on asking for its end: retransmissions are without limit here
+				t.Errorf("node %d: left: %d messages, %d message IDs", i, f.rx.n, f.mids.n)
 			}
 		}
 		if t.Failed() {
