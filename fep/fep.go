@@ -32,6 +32,7 @@ type FEP struct {
 	rx      rxList
 	rets    *retMsg // pool
 	sweep   wheel.Timer
+	loop    loop
 	in      wire.Inbound // the packet being handled
 }
 
@@ -63,6 +64,7 @@ func (f *FEP) Reset(now vt.Time) {
 	f.reads = map[uint16]*txMsg{}
 	f.reading, f.rx = readList{}, rxList{}
 	f.rets = nil
+	f.loop.reset()
 	f.sweep = wheel.Timer{Owner: f}
 	for _, ep := range f.list {
 		ep.tagged, ep.untagged = nil, nil
@@ -149,11 +151,23 @@ func (f *FEP) NextFrame(now vt.Time, port int) *link.Frame {
 	if port != 0 {
 		return nil
 	}
-	return f.m.NextFrame(now)
+	for {
+		fr := f.m.NextFrame(now)
+		if fr == nil || fr.Group != pds.Local {
+			return fr
+		}
+		f.turnBack(now, fr)
+	}
 }
 
 // Timer implements engine.Core.
-func (f *FEP) Timer(now vt.Time, _ uint64) { f.m.Timer(now) }
+func (f *FEP) Timer(now vt.Time, id uint64) {
+	if id == timerLoop {
+		f.turned(now)
+		return
+	}
+	f.m.Timer(now)
+}
 
 // PDCInfo describes a PDC in listings, State where it is in its life.
 type (

@@ -30,6 +30,7 @@ func workloadFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "size", Value: "1MiB", Usage: "bytes per sender, or a sweep `FROM:TO:FACTOR`"},
 		&cli.StringFlag{Name: "ranks", Usage: "how many `RANKS`, or the end points to take, rank 0 first: 0,3,5; default all"},
+		&cli.IntFlag{Name: "per-node", Value: 1, Usage: "`N` ranks on each end point: rank i is process i mod N on end point i / N"},
 		&cli.IntFlag{Name: "iters", Value: 1, Usage: "iterations"},
 		&cli.BoolFlag{Name: "check", Usage: "compare every element of every result"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of data, permutation and every random choice"},
@@ -67,6 +68,11 @@ func runRequest(c *call, name string) (api.RunRequest, error) {
 	}
 	if req.Iterations < 1 || req.Iterations > workload.MaxIters {
 		return req, usage("--iters (%d): not a number of iterations", req.Iterations).WithHint("give 1 to %d", workload.MaxIters)
+	}
+	if n := c.Int("per-node"); n < 1 || n > workload.MaxPerNode {
+		return req, usage("--per-node (%d): not a number of ranks", n).WithHint("give 1 to %d", workload.MaxPerNode)
+	} else if n > 1 {
+		req.PerNode = n
 	}
 	return req, c.readMatrix(&req)
 }
@@ -107,7 +113,7 @@ func parseRanks(s string) (list []int, count int, err error) {
 			return bad()
 		}
 		if seen[n] {
-			return nil, 0, usage("--ranks (%s): host%d stands there twice", s, n).WithHint("each rank needs an end point of its own")
+			return nil, 0, usage("--ranks (%s): host%d stands there twice", s, n).WithHint("--per-node 2 puts two ranks on each end point")
 		}
 		seen[n] = true
 		list = append(list, n)

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,14 +22,19 @@ type run struct {
 	t0    vt.Time
 	began time.Time // wall
 	ranks []int     // node of every rank
+	nodes []int     // those that have ranks, each once
 	base  uint64    // results that the nodes had reported before
-	rx    []uint64  // payload bytes that each rank's node had received before
+	rx    []uint64  // payload bytes that each of these nodes had received before
 
 	queues [][]ctl.Queue // at its end, by node
 	armed  bool          // changes had waited for it
 
 	mu      sync.Mutex
 	results map[int]workload.RankResult
+}
+
+func newRun(spec workload.Spec) *run {
+	return &run{spec: spec, ranks: spec.Nodes, nodes: slices.Compact(slices.Sorted(slices.Values(spec.Nodes))), results: map[int]workload.RankResult{}}
 }
 
 const (
@@ -54,7 +60,7 @@ func (d *Daemon) result(n *node, r workload.RankResult) {
 // reported counts the ranks whose pages say that they have finished; their results may still be on their way.
 func (d *Daemon) reported(r *run) uint64 {
 	var n uint64
-	for _, id := range r.ranks {
+	for _, id := range r.nodes {
 		n += d.nodes[id].page.Results.Load()
 	}
 	return n - r.base
@@ -132,7 +138,7 @@ func (d *Daemon) spec(req api.RunRequest, size int64) (workload.Spec, error) {
 }
 
 func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequest, emit func(api.RunEvent) error) (*workload.Result, error) {
-	r := &run{spec: spec, ranks: spec.Nodes, results: map[int]workload.RankResult{}}
+	r := newRun(spec)
 	before, err := d.begin(ctx, r, req.Warm)
 	if err != nil {
 		return nil, err
@@ -200,7 +206,7 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	before = d.counters()
 	before.queues = d.queues(ctx, queueWait)
 	r.base = d.reported(r)
-	for _, id := range r.ranks {
+	for _, id := range r.nodes {
 		r.rx = append(r.rx, d.nodes[id].page.FEP[fep.DataRxBytes].Load())
 	}
 	if err := d.tell(ctx, r, warm); err != nil {
@@ -224,19 +230,15 @@ func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 	ctx, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
 	addrs := make([]string, len(r.ranks))
-	rank := map[int]int{}
+	ranks := map[int][]int{}
 	for i, id := range r.ranks {
-		addrs[i], rank[id] = d.plan.Nodes[id].Addr4.String(), i
+		addrs[i], ranks[id] = d.plan.Nodes[id].Addr4.String(), append(ranks[id], i)
 	}
 	if err := d.each(ctx, func(n *node) *ctl.Message {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		m := &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Rank: -1, Addrs: addrs}
-		if i, ok := rank[n.id]; ok {
-			m.Rank = i
-		}
-		return &ctl.Message{Op: "run", Run: m}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Addrs: addrs}}
 	}); err != nil {
 		return err
 	}
@@ -281,7 +283,7 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 		if ctx.Err() != nil {
 			return api.Errorf(api.CodeInterrupted, "run: %w", context.Cause(ctx))
 		}
-		for _, id := range r.ranks {
+		for _, id := range r.nodes {
 			if d.nodes[id].isDead() {
 				return api.Errorf(api.CodePartial, "run: node %s has died", d.nodes[id].name).WithHint("see `uetlab logs %s`", d.nodes[id].name)
 			}
@@ -322,7 +324,7 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 
 func (d *Daemon) progress(r *run, hi vt.Time) *api.RunProgressInfo {
 	p := &api.RunProgressInfo{SizeBytes: r.spec.Size, VirtualNs: max(0, int64(hi-r.t0))}
-	for i, id := range r.ranks {
+	for i, id := range r.nodes {
 		// The bytes that arrived show a message that is long under way; what a rank counts, only whole ones.
 		p.DoneBytes += int64(d.nodes[id].page.FEP[fep.DataRxBytes].Load() - r.rx[i])
 		p.TotalBytes += d.nodes[id].page.Total.Load()
@@ -423,7 +425,7 @@ func (d *Daemon) forgetRun(ctx context.Context, at vt.Time) error {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: at, Rank: -1}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: at}}
 	})
 }
 

@@ -6,7 +6,6 @@ package nodecore
 import (
 	"fmt"
 	"net/netip"
-	"runtime"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -39,7 +38,7 @@ type Node struct {
 
 	names  []string // of the ports
 	mem    *Memory
-	rank   *workload.Rank
+	part   *part // nil: none
 	report func(workload.RankResult)
 }
 
@@ -189,84 +188,6 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 	})
 	return nil
-}
-
-// StartRun schedules the beginning of a run at r.At. Nobody has begun it yet: what has arrived by now is not the run's.
-func (n *Node) StartRun(r ctl.Run) error {
-	var addrs []netip.Addr
-	for _, s := range r.Addrs {
-		a, err := netip.ParseAddr(s)
-		if err != nil {
-			return fmt.Errorf("run: %w", err)
-		}
-		addrs = append(addrs, a)
-	}
-	if r.Rank >= 0 && n.FEP == nil {
-		return fmt.Errorf("run: rank %d is not on an end point", r.Rank)
-	}
-	before := n.Mark()
-	n.Node.Change(r.At, func(now vt.Time) {
-		n.rank = nil
-		if !r.Warm {
-			n.DropArrivals(before)
-			n.Node.StartRun(now, r.Seed)
-		}
-		if r.Rank < 0 {
-			return
-		}
-		n.Call(now, func(now vt.Time) { n.startRank(now, r, addrs) })
-	})
-	return nil
-}
-
-// endpoint lets a rank be woken: workload.Waker; and have memory: workload.Zeros.
-type endpoint struct {
-	*fep.Endpoint
-	n    *Node
-	rank **workload.Rank
-}
-
-// Zeros implements workload.Zeros.
-func (e endpoint) Zeros(n int64) []byte { return e.n.mem.take(n) }
-
-func (e endpoint) Wake(t vt.Time, ctx uint64) {
-	rank := *e.rank
-	e.n.Call(t, func(now vt.Time) {
-		if e.n.rank == rank {
-			rank.Complete(now, workload.Done{Ctx: ctx})
-		}
-	})
-}
-
-func (n *Node) startRank(now vt.Time, r ctl.Run, addrs []netip.Addr) {
-	var rank *workload.Rank
-	ep := n.FEP.OpenEndpoint(jobID, 0, uint32(r.Rank), func(now vt.Time, c fep.Completion) {
-		if n.rank == rank && rank != nil {
-			rank.Complete(now, workload.Done{Ctx: c.Ctx, Len: c.Len, Acked: c.Acked, Err: c.Err})
-		}
-	})
-	ep.SetOrdered(r.Spec.Ordered)
-	for i, a := range addrs {
-		ep.InsertAddr(a, 0, uint32(i))
-	}
-	if r.Spec.Size >= bigRun {
-		runtime.GC() // the buffers of the run before are garbage now: both at once could be more than the node may use
-	}
-	rank, err := workload.NewRank(r.Spec, r.Rank, endpoint{ep, n, &rank}, n.report)
-	if err != nil {
-		n.report(workload.RankResult{Rank: r.Rank, Error: err.Error()})
-		return
-	}
-	n.rank = rank
-	rank.Start(now)
-}
-
-// Progress is how many bytes of the run this node has done, of how many.
-func (n *Node) Progress() (done, total int64) {
-	if n.rank == nil {
-		return 0, 0
-	}
-	return n.rank.Progress()
 }
 
 // Peers describes the far ends of a node's ports, and whether each speaks the trailer.

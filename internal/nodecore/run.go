@@ -1,0 +1,119 @@
+package nodecore
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+
+	"github.com/uetlab/uetlab/fep"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/workload"
+)
+
+// part is the node's part in a run: the ranks that live on it, each a process of the job with an endpoint of its own.
+type part struct {
+	n *Node
+	ctl.Run
+	addrs []netip.Addr
+	pids  []uint16
+	ranks []*workload.Rank
+}
+
+// StartRun schedules the beginning of a run at r.At. Nobody has begun it yet: what has arrived by now is not the run's.
+func (n *Node) StartRun(r ctl.Run) error {
+	p := &part{n: n, Run: r}
+	for _, s := range r.Addrs {
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return fmt.Errorf("run: %w", err)
+		}
+		p.addrs = append(p.addrs, a)
+	}
+	if p.pids = r.Spec.PIDs(); p.pids == nil {
+		p.pids = make([]uint16, len(p.addrs))
+	}
+	for _, rank := range r.Ranks {
+		if n.FEP == nil {
+			return fmt.Errorf("run: rank %d is not on an end point", rank)
+		}
+		if rank < 0 || rank >= len(p.pids) {
+			return fmt.Errorf("run: rank %d: %d are to be reached", rank, len(p.pids))
+		}
+	}
+	before := n.Mark()
+	n.Node.Change(r.At, func(now vt.Time) {
+		n.part = nil
+		if !r.Warm {
+			n.DropArrivals(before)
+			n.Node.StartRun(now, r.Seed)
+		}
+		if len(r.Ranks) == 0 {
+			return
+		}
+		n.part = p
+		if r.Spec.Size >= bigRun {
+			runtime.GC() // the buffers of the run before are garbage now: both at once could be more than the node may use
+		}
+		p.ranks = make([]*workload.Rank, len(r.Ranks))
+		for i := range r.Ranks {
+			n.Call(now, func(now vt.Time) { p.start(now, i) })
+		}
+	})
+	return nil
+}
+
+// start begins the part of a rank.
+func (p *part) start(now vt.Time, i int) {
+	n, me := p.n, p.Ranks[i]
+	ep := n.FEP.OpenEndpoint(jobID, p.pids[me], uint32(me), func(now vt.Time, c fep.Completion) {
+		if n.part == p && p.ranks[i] != nil {
+			p.ranks[i].Complete(now, workload.Done{Ctx: c.Ctx, Len: c.Len, Acked: c.Acked, Err: c.Err})
+		}
+	})
+	ep.SetOrdered(p.Spec.Ordered)
+	for k, a := range p.addrs {
+		ep.InsertAddr(a, p.pids[k], uint32(k))
+	}
+	rank, err := workload.NewRank(p.Spec, me, endpoint{ep, p, i}, n.report)
+	if err != nil {
+		n.report(workload.RankResult{Rank: me, Error: err.Error()})
+		return
+	}
+	p.ranks[i] = rank
+	rank.Start(now)
+}
+
+// endpoint lets a rank be woken: workload.Waker; and have memory: workload.Zeros.
+type endpoint struct {
+	*fep.Endpoint
+	p *part
+	i int // in part.ranks
+}
+
+// Zeros implements workload.Zeros.
+func (e endpoint) Zeros(n int64) []byte { return e.p.n.mem.take(n) }
+
+// Wake implements workload.Waker.
+func (e endpoint) Wake(t vt.Time, ctx uint64) {
+	n := e.p.n
+	n.Call(t, func(now vt.Time) {
+		if n.part == e.p {
+			e.p.ranks[e.i].Complete(now, workload.Done{Ctx: ctx})
+		}
+	})
+}
+
+// Progress is how many bytes of the run the ranks of this node have done, of how many.
+func (n *Node) Progress() (done, total int64) {
+	if n.part == nil {
+		return 0, 0
+	}
+	for _, r := range n.part.ranks {
+		if r != nil {
+			d, t := r.Progress()
+			done, total = done+d, total+t
+		}
+	}
+	return done, total
+}
