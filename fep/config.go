@@ -25,8 +25,8 @@ const (
 	InfiniteNack = pds.InfiniteNack
 )
 
-// MaxMessage is the longest message, in bytes.
-const MaxMessage = 1 << 30
+// InfiniteRestarts is a number of restarts.
+const InfiniteRestarts = -1
 
 // Config fixes an end point. Every zero value stands for the default that its comment, or that of the same field of pds.Config,
 // names (uet-pds-ses.md section 20).
@@ -95,9 +95,16 @@ type Config struct {
 
 	MessageIdle   time.Duration // target gives up a silent message after this, 0: 5 s
 	MaxMessages   int           // messages under way at the target; beyond it packets are refused with NO_SES_MSG_AVAIL; 0: no limit
+	MaxReturns    int           // packets of read data under way at the target; beyond it reads are refused with NO_RESOURCE; 0: 32768
+	MaxRestarts   int           // restarts of a message that its target could not take, 0: 5, InfiniteRestarts: no limit, see NoRestart
+	NoRestart     bool          // such a message fails at once
+	RestartWait   time.Duration // the first restart comes after once to twice this, each later one after twice as long; 0: 50 ms
 	AnswerDelay   time.Duration // SES takes so long to answer a request; for tests of what PDS does meanwhile
-	RI            uint16        // resource index of all endpoints, 0: 15
-	RejectTooLong bool          // answer TOO_LONG instead of truncating
+	RI            uint16        // resource index of endpoints that do not choose, 0: 15
+	RejectTooLong bool          // answer TOO_LONG instead of truncating, on all endpoints
+	Profiles      Profiles      // 0: DefaultProfiles
+	SmallHeader   bool          // take optimized headers, and send them to those that do
+	Incarnation   uint64        // another one for each start of the process; 0: starts need not differ
 }
 
 // headers is what a data packet has around its payload: Ethernet, IP, UDP, PDS, SES, CRC.
@@ -148,7 +155,22 @@ func (c *Config) resolve(maxFrame int, port link.Config) (pc pds.Config, err err
 		c.MessageIdle = 5 * time.Second
 	}
 	if c.RI == 0 {
-		c.RI = 15
+		c.RI = defaultRI
+	}
+	if c.MaxReturns == 0 {
+		c.MaxReturns = 1 << 15
+	}
+	switch {
+	case c.NoRestart:
+		c.MaxRestarts = 0
+	case c.MaxRestarts == 0:
+		c.MaxRestarts = 5
+	}
+	if c.RestartWait == 0 {
+		c.RestartWait = 50 * time.Millisecond
+	}
+	if c.Profiles &= allProfiles; c.Profiles == 0 {
+		c.Profiles = DefaultProfiles
 	}
 	if err := c.resolveAddr(maxFrame, port); err != nil {
 		return pc, err

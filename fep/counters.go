@@ -79,6 +79,8 @@ const (
 	RespErrTx                                           // error responses given
 	ReadsRx                                             // reads answered
 	ReadLate                                            // read data that nobody waits for
+	AtomicsRx                                           // atomics executed
+	Restarts                                            // messages sent again as new ones
 	NumCounters
 )
 
@@ -88,7 +90,8 @@ type Counters [NumCounters]uint64
 // pds is the part that packet delivery counts in.
 func (c *Counters) pds() *pds.Counters { return (*pds.Counters)(c[:pds.NumCounters]) }
 
-var counterNames = [NumCounters - MsgsTx]string{"msgs_tx", "msgs_rx", "msgs_err", "resp_err_tx", "reads_rx", "read_late"}
+var counterNames = [NumCounters - MsgsTx]string{"msgs_tx", "msgs_rx", "msgs_err", "resp_err_tx", "reads_rx", "read_late", "atomics_rx",
+	"restarts"}
 
 // String is the counter's name in tables and metrics.
 func (c Counter) String() string {
@@ -100,3 +103,6 @@ func (c Counter) String() string {
 
 // IsGauge says whether the value can fall.
 func (c Counter) IsGauge() bool { return c < MsgsTx && pds.Counter(c).IsGauge() }
+
+// ReturnCodes counts error responses by their code.
+type ReturnCodes struct{ Tx, Rx [64]uint64 }

@@ -2,6 +2,7 @@ package fep
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 
 	"github.com/uetlab/uetlab/fep/pds"
@@ -15,25 +16,30 @@ import (
 // FEP is one fabric end point on port 0 of its node. It implements engine.Core and is not for concurrent use: its methods
 // are called from the node's events.
 type FEP struct {
-	C Counters
+	C   Counters
+	RCs ReturnCodes
 
 	node *engine.Node
 	cfg  Config
 	fa   netip.Addr
 
-	m    *pds.Manager
-	eps  map[epKey]*Endpoint
-	list []*Endpoint
+	m      *pds.Manager
+	dir    directory
+	tombs  []tomb // endpoints that were closed, the oldest first
+	queues []*RecvQueue
 
-	epoch   uint64 // of the latest Reset
-	mids    midPool
-	reads   map[uint16]*txMsg // by message ID: reads that wait for data
-	reading readList
-	rx      rxList
-	rets    *retMsg // pool
-	sweep   wheel.Timer
-	loop    loop
-	in      wire.Inbound // the packet being handled
+	epoch      uint64     // of the latest Reset
+	rng        *rand.Rand // backoffs
+	mids       midPool
+	reads      map[uint16]*txMsg // by message ID: reads that packet delivery has, or that wait for data
+	smallReads map[smallRead]*txMsg
+	rx         rxList
+	rets       retPool
+	kept       []byte // unused memory, see keep
+	sweep      wheel.Timer
+	loop       loop
+	in         wire.Inbound // the packet being handled
+	pkt        packet
 }
 
 // New makes an end point on the node and attaches it. It panics if the configuration is impossible on the node's port:
@@ -43,7 +49,8 @@ func New(node *engine.Node, cfg Config) *FEP {
 	if err != nil {
 		panic(fmt.Errorf("fep: %w", err))
 	}
-	f := &FEP{node: node, cfg: cfg, fa: cfg.fa(), eps: map[epKey]*Endpoint{}}
+	f := &FEP{node: node, cfg: cfg, fa: cfg.fa(),
+		dir: directory{procs: map[procKey][]*Endpoint{}, jobs: map[uint32]int{}}}
 	f.m = pds.New(pc, pds.Host{Pool: node.Pool, Port: node.Ports[0], Timer: func(t vt.Time) { node.SetTimer(t, 0) }}, f, f.C.pds())
 	node.Attach(f)
 	return f
@@ -59,16 +66,33 @@ func (f *FEP) Config() Config { return f.cfg }
 // vectors and registered memory stay.
 func (f *FEP) Reset(now vt.Time) {
 	f.epoch++
-	f.m.Reset(now, f.node.Rand("fep"), f.node.Rand("fep-ev"))
+	f.m.Reset(now, f.node.Rand(f.component("fep")), f.node.Rand(f.component("fep-ev")))
+	f.rng = f.node.Rand(f.component("fep-ses"))
 	f.mids.reset()
-	f.reads = map[uint16]*txMsg{}
-	f.reading, f.rx = readList{}, rxList{}
-	f.rets = nil
+	f.reads, f.smallReads = map[uint16]*txMsg{}, map[smallRead]*txMsg{}
+	f.rx, f.rets, f.kept = rxList{}, retPool{}, nil
 	f.loop.reset()
 	f.sweep = wheel.Timer{Owner: f}
-	for _, ep := range f.list {
-		ep.tagged, ep.untagged = nil, nil
+	for _, t := range f.tombs {
+		f.dir.remove(t.ep)
 	}
+	f.tombs = nil
+	for _, ep := range f.dir.list {
+		ep.reset()
+		ep.q.reset()
+	}
+	for _, q := range f.queues {
+		q.reset()
+	}
+}
+
+// component names a generator. Until the first run begins it depends on the incarnation, so that a FEP that restarts does not take
+// the identifiers again that its peers still know from the one before; a run is always the same.
+func (f *FEP) component(name string) string {
+	if f.epoch == 1 && f.cfg.Incarnation != 0 {
+		return fmt.Sprintf("%s#%d", name, f.cfg.Incarnation)
+	}
+	return name
 }
 
 // Arrive implements engine.Core.

@@ -1,127 +1,305 @@
 package fep
 
 import (
-	"net/netip"
+	"time"
 
+	"github.com/uetlab/uetlab/fep/mr"
 	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/internal/wheel"
 	"github.com/uetlab/uetlab/wire"
 )
 
-// peer is an entry of an address vector.
-type peer struct {
-	addr      netip.Addr
-	pid       uint16
-	initiator uint32
-}
+// Kinds of packets of a message besides those that carry it.
+const (
+	kindMsgError = 1 // ends a message early (uet-pds-ses.md 13.5)
+)
 
-// kindMsgError marks a packet that ends a message early (uet-pds-ses.md 13.5).
-const kindMsgError = 1
+// txState is where a message is in its life at its initiator (uet-pds-ses.md 20.1).
+type txState uint8
+
+const (
+	txHeld      txState = iota // waits behind an earlier one of its stream
+	txSending                  // packet delivery has it
+	txWaitData                 // all is acknowledged, read data is missing
+	txBackoff                  // restarts
+	txAbandoned                // completed, while packet delivery still has it: its endpoint is closed
+	txDone
+)
 
 // txMsg is a message at its initiator, from the call to the completion. It implements pds.Sender.
 type txMsg struct {
 	pds.Msg
 	ep     *Endpoint
-	peer   peer
+	to     *peer
 	dst    int
-	op     wire.Opcode
+	state  txState
 	kind   Kind
-	buf    []byte
-	match  uint64 // match bits or memory key
-	offset uint64 // buffer_offset
-	ctx    uint64
-	posted vt.Time
+	op     wire.Opcode
+	form   wire.NextHdr // of its requests
+	flags  Flags
+	broken bool // the own buffer could not be read: ie
+	done   bool // packet delivery has nothing more to do
+	gen    uint8
 
-	mid  uint16
-	done bool   // PDS has nothing more to do
-	sent uint32 // bytes handed to packets
-	got  uint32 // READ: bytes of data that came
-	err  error  // the first error response
+	mid     uint16
+	verdict wire.ReturnCode    // the first error response
+	length  uint32             // request_length
+	sent    uint32             // bytes handed to packets
+	got     uint32             // bytes of data that came
+	want    uint32             // bytes of data that must come
+	buf     Buffer             // what is sent
+	in      Buffer             // what comes back: read data, old values
+	ext     *wire.AtomicFields // atomics
+	match   uint64             // match bits or memory key
+	offset  uint64             // buffer_offset
+	data    uint64             // header data
+	ctx     uint64
+	posted  vt.Time
+	last    vt.Time // data came, or all was acknowledged
+	psn     wire.PSN
+	psnOn   uint16 // the PDC of psn: a read without message ID is known by them
 
-	last     vt.Time // READ: data came, or the requests were acknowledged
-	nextRead *txMsg  // in FEP.reading
-	prevRead *txMsg
+	restarts uint8
+	wait     time.Duration // the first backoff
+	timer    wheel.Timer   // of the next restart
+	stream   *stream
+	before   *txMsg // in the stream
+	after    *txMsg
+	next     *txMsg // in Endpoint.open
+	prev     *txMsg
 }
 
-// readList is all reads that wait for data, in the order of posting.
-type readList struct{ head, tail *txMsg }
+// txList is messages in the order of posting.
+type txList struct{ head, tail *txMsg }
 
-func (l *readList) add(m *txMsg) {
-	m.prevRead = l.tail
+func (l *txList) add(m *txMsg) {
+	m.prev, m.next = l.tail, nil
 	if l.tail == nil {
 		l.head = m
 	} else {
-		l.tail.nextRead = m
+		l.tail.next = m
 	}
 	l.tail = m
 }
 
-func (l *readList) remove(m *txMsg) {
-	if m.prevRead == nil {
-		l.head = m.nextRead
+func (l *txList) remove(m *txMsg) {
+	if m.prev == nil {
+		l.head = m.next
 	} else {
-		m.prevRead.nextRead = m.nextRead
+		m.prev.next = m.next
 	}
-	if m.nextRead == nil {
-		l.tail = m.prevRead
+	if m.next == nil {
+		l.tail = m.prev
 	} else {
-		m.nextRead.prevRead = m.prevRead
+		m.next.prev = m.prev
 	}
-	m.nextRead, m.prevRead = nil, nil
+	m.next, m.prev = nil, nil
 }
 
-// isRead says that payload comes back instead of going out.
+// isRead says that data comes back instead of going out.
 func (m *txMsg) isRead() bool { return m.op == wire.OpRead }
+
+// isSend says that a receive of the peer is wanted.
+func (m *txMsg) isSend() bool { return m.kind == OpSend || m.kind == OpTagSend }
+
+// start begins an operation of an initiator.
+func (ep *Endpoint) start(now vt.Time, op *Op) error {
+	to, err := ep.admit(op)
+	if err != nil {
+		return err
+	}
+	f := ep.f
+	m := &txMsg{ep: ep, to: to, dst: op.Peer, kind: op.Kind, op: kindOps[op.Kind], flags: op.Flags, buf: op.Buf, length: uint32(len(op.Buf.B)),
+		match: op.Tag, data: op.Data, ctx: op.Ctx, posted: now}
+	m.plan(op)
+	if m.Mode != pds.UUD && f.mids.n >= maxMids {
+		return ErrAgain
+	}
+	if op.Flags&FlagInject != 0 {
+		m.buf = Buffer{B: append([]byte(nil), op.Buf.B...)}
+	}
+	ep.open.add(m)
+	if m.Mode == pds.ROD && m.isSend() {
+		m.stream = to.streamTo(f, spaceOf(m.op))
+		if !m.stream.add(m) {
+			return nil
+		}
+	}
+	m.submit(now)
+	f.m.Kick(now)
+	return nil
+}
+
+// admit checks an operation before it exists.
+func (ep *Endpoint) admit(op *Op) (*peer, error) {
+	n := len(op.Buf.B)
+	if op.Peer < 0 || op.Peer >= len(ep.av) || ep.av[op.Peer] == nil {
+		return nil, ErrPeer
+	}
+	to := ep.av[op.Peer]
+	single := op.Kind == OpDatagram || op.Kind >= OpAtomic
+	switch {
+	case op.Kind > OpCompareAtomic || op.Kind == OpRecv || op.Kind == OpTagRecv,
+		op.Flags&FlagIdempotent != 0 && (op.Kind != OpWrite && op.Kind != OpRead || op.Flags&FlagData != 0),
+		op.Flags&FlagData != 0 && (op.Kind == OpRead || op.Kind >= OpAtomic),
+		op.Flags&FlagInject != 0 && op.Kind == OpRead:
+		return nil, ErrInvalid
+	case !to.profile.has(kindOps[op.Kind]):
+		return nil, ErrUnsupported
+	case op.Kind == OpDatagram && n > ep.f.cfg.PayloadMTU:
+		return nil, ErrDatagram
+	case n > MaxMessage || op.Flags&FlagInject != 0 && n > InjectSize || single && n > ep.f.cfg.PayloadMTU:
+		return nil, ErrTooLarge
+	}
+	if op.Kind >= OpAtomic {
+		return to, ep.admitAtomic(op)
+	}
+	return to, nil
+}
+
+// plan decides how an operation goes out: opcode, mode and header (uet-pds-ses.md 2.4, 13.6).
+func (m *txMsg) plan(op *Op) {
+	ep := m.ep
+	switch {
+	case m.kind == OpDatagram:
+		m.Mode, m.form = pds.UUD, wire.NextRequestMedium
+	case op.Flags&FlagIdempotent != 0:
+		m.Mode, m.form = pds.RUDI, wire.NextRequestStd
+	default:
+		m.Mode, m.form = pds.RUD, wire.NextRequestStd
+		if ep.cfg.Ordered {
+			m.Mode = pds.ROD
+		}
+	}
+	switch m.kind {
+	case OpWrite, OpRead:
+		m.match, m.offset = op.Key, op.Offset
+	case OpAtomic, OpFetchAtomic, OpCompareAtomic:
+		m.match, m.offset = op.Key, op.Offset
+		m.planAtomic(op)
+	}
+	if m.kind == OpRead {
+		m.buf, m.in, m.want = Buffer{}, op.Buf, m.length
+	}
+	if m.to.small && m.Mode <= pds.ROD && int(m.length) <= ep.f.cfg.PayloadMTU {
+		m.shrink()
+	}
+}
+
+// shrink chooses an optimized header, if one can say all.
+func (m *txMsg) shrink() {
+	rma := !m.isSend()
+	switch {
+	case rma && m.match&mr.KeyOptimized != 0 && m.flags&FlagData == 0:
+		m.form = wire.NextRequestSmall
+	case rma && m.flags&FlagData != 0 && m.offset != 0, m.op.IsDeferrable(), m.op.IsRendezvous():
+	default:
+		m.form = wire.NextRequestMedium
+	}
+}
+
+// submit hands the message to packet delivery, for the first time or again, as a new one. False says that there is no message ID.
+func (m *txMsg) submit(now vt.Time) bool {
+	f, ep := m.ep.f, m.ep
+	if m.form == wire.NextRequestStd {
+		if m.mid = f.mids.get(); m.mid == 0 {
+			return false
+		}
+	}
+	mode := m.Mode
+	m.Msg = pds.Msg{S: m, Peer: m.to.addr, Job: ep.job, TC: ep.cfg.TC, Mode: mode, Len: int64(m.length)}
+	m.state, m.verdict, m.sent, m.got, m.done = txSending, wire.RCNull, 0, 0, false
+	if m.stream != nil {
+		m.stream.flying++
+	}
+	if s := m.to.streams[spaceOf(m.op)]; s != nil && m.isSend() {
+		m.gen = s.gen
+	}
+	if m.isRead() {
+		m.Lock = mode <= pds.ROD
+		m.Len = 0
+		if m.mid != 0 {
+			f.reads[m.mid] = m
+		}
+	}
+	f.m.Submit(now, &m.Msg)
+	f.m.Kick(now)
+	return true
+}
 
 // part is how many bytes of the message the packet at off is about.
 func (m *txMsg) part(off uint32) int {
-	return min(m.ep.f.cfg.PayloadMTU, len(m.buf)-int(off))
+	return int(min(uint32(m.ep.f.cfg.PayloadMTU), m.length-off))
+}
+
+// payload is how many bytes of it that packet carries.
+func (m *txMsg) payload(off uint32) int {
+	if m.bare() {
+		return 0
+	}
+	return m.part(off)
+}
+
+// ends says that of a message of several packets only its early end is still to be sent.
+func (m *txMsg) ends() bool {
+	return m.form == wire.NextRequestStd && (m.verdict != wire.RCNull || m.broken || m.state == txAbandoned) &&
+		(m.sent > 0 || m.length > uint32(m.ep.f.cfg.PayloadMTU))
 }
 
 // Next implements pds.Sender.
 func (m *txMsg) Next() (int, wire.NextHdr) {
-	switch {
-	case m.Mode == pds.UUD:
-		return len(m.buf), wire.NextRequestMedium
-	case m.err != nil || m.isRead():
-		return 0, wire.NextRequestStd
+	if m.ends() {
+		return 0, m.form
 	}
-	return m.part(m.sent), wire.NextRequestStd
+	return m.payload(m.sent), m.form
 }
 
 // Cut implements pds.Sender.
 func (m *txMsg) Cut(k *pds.Packet) (last bool) {
 	k.Off = m.sent
-	if m.err != nil {
+	if m.ends() {
 		k.Kind = kindMsgError
 		return true
 	}
-	n := m.part(m.sent)
-	m.sent += uint32(n)
-	if !m.isRead() {
-		k.N = uint16(n)
-	}
-	return int(m.sent) == len(m.buf)
+	k.N = uint16(m.payload(m.sent))
+	m.sent += uint32(m.part(m.sent))
+	return m.sent == m.length
 }
 
+// zeros stand in for memory that was taken back.
+var zeros [8192]byte
+
 // Payload implements pds.Sender.
-func (m *txMsg) Payload(k *pds.Packet) []byte { return m.buf[k.Off : int(k.Off)+int(k.N)] }
+func (m *txMsg) Payload(k *pds.Packet) []byte {
+	if m.state == txAbandoned || m.broken {
+		return zeros[:k.N]
+	}
+	return m.buf.B[k.Off : int(k.Off)+int(k.N)]
+}
 
 // Header implements pds.Sender.
 func (m *txMsg) Header(b []byte, k *pds.Packet) []byte {
-	head := wire.HeadFields{Opcode: m.op, Flags: wire.SESRel, JobID: m.ep.job, PIDonFEP: m.peer.pid,
-		ResourceIndex: m.ep.f.cfg.RI}
-	if m.Mode == pds.UUD {
-		head.Flags |= wire.SESSOM | wire.SESEOM
-		return wire.AppendSESMedium(b, &wire.MediumFields{HeadFields: head, RequestLength: uint16(len(m.buf)), Initiator: m.ep.initiator})
+	if m.buf.Sync != nil && m.state != txAbandoned && m.buf.pull(int(k.Off), int(k.N)) != nil {
+		m.broken = true
 	}
-	n := int(k.N)
-	if m.isRead() {
-		n = m.part(k.Off)
+	h := wire.StdFields{HeadFields: wire.HeadFields{Opcode: m.op, JobID: m.ep.job, PIDonFEP: m.to.pid, RIGeneration: m.gen,
+		ResourceIndex: m.to.ri[spaceOf(m.op)]}}
+	if !m.to.absolute {
+		h.Flags = wire.SESRel
 	}
-	h := wire.StdFields{HeadFields: head, MessageID: m.mid, BufferOffset: m.offset, Initiator: m.ep.initiator, MatchBits: m.match,
-		PayloadLength: uint16(n), MessageOffset: k.Off, RequestLength: uint32(len(m.buf)),
+	if m.flags&FlagDeliveryComplete != 0 {
+		h.Flags |= wire.SESDC
 	}
+	if m.broken || m.state == txAbandoned {
+		h.Flags |= wire.SESIE
+	}
+	if m.form != wire.NextRequestStd {
+		return m.optimized(b, &h.HeadFields, k)
+	}
+	n := m.part(k.Off)
+	h.MessageID, h.BufferOffset, h.Initiator, h.MatchBits = m.mid, m.offset, m.ep.initiator, m.match
+	h.PayloadLength, h.MessageOffset, h.RequestLength = uint16(n), k.Off, m.length
 	switch {
 	case k.Kind == kindMsgError:
 		h.Opcode = wire.OpMsgError
@@ -130,48 +308,79 @@ func (m *txMsg) Header(b []byte, k *pds.Packet) []byte {
 	default:
 		if k.Off == 0 {
 			h.Flags |= wire.SESSOM
+			if m.flags&FlagData != 0 {
+				h.Flags |= wire.SESHD
+				h.HeaderData = m.data
+			}
 		}
-		if int(k.Off)+n == len(m.buf) {
+		if k.Off+uint32(n) == m.length {
 			h.Flags |= wire.SESEOM
 		}
 	}
-	return wire.AppendSESStd(b, &h)
+	return m.extend(wire.AppendSESStd(b, &h))
 }
 
-// Response implements pds.Sender: it takes read data, and notes the first error response of a message; what is left of it is
-// not sent any more.
+// optimized writes the small or medium header of a message of one packet (uet-pds-ses.md 13.6).
+func (m *txMsg) optimized(b []byte, h *wire.HeadFields, k *pds.Packet) []byte {
+	h.Flags |= wire.SESSOM | wire.SESEOM
+	if m.isRead() {
+		m.ep.f.expect(m, k.PSN)
+	}
+	if m.form == wire.NextRequestSmall {
+		h.ResourceIndex = uint16(m.match & 0xFFF)
+		return m.extend(wire.AppendSESSmall(b, &wire.SmallFields{HeadFields: *h, RequestLength: uint16(m.length), BufferOffset: m.offset}))
+	}
+	s := wire.MediumFields{HeadFields: *h, RequestLength: uint16(m.length), Initiator: m.ep.initiator, MatchBits: m.match, BufferOffset: m.offset}
+	if m.flags&FlagData != 0 {
+		s.Flags |= wire.SESHD
+		s.HeaderData = m.data
+	}
+	return m.extend(wire.AppendSESMedium(b, &s))
+}
+
+// Response implements pds.Sender.
 func (m *txMsg) Response(now vt.Time, _ *pds.Packet, next wire.NextHdr, resp []byte) {
 	head := wire.RespHead(resp[:2])
+	a := answer{rc: head.ReturnCode(), list: head.List()}
 	switch next {
 	case wire.NextResponse:
-		if r, err := wire.ParseSESResponse(resp); err != nil || r.MessageID() != m.mid {
+		r, err := wire.ParseSESResponse(resp)
+		if err != nil || m.mid != 0 && r.MessageID() != m.mid {
 			return
 		}
+		a.gen, a.mod = r.RIGeneration(), r.ModifiedLength()
 	case wire.NextResponseData:
 		r, err := wire.ParseSESResponseData(resp)
-		if err != nil || r.ReadRequestMessageID() != m.mid {
+		if err != nil || m.mid != 0 && r.ReadRequestMessageID() != m.mid {
 			return
 		}
-		m.data(r, resp[len(r):])
+		if a.rc <= wire.RCOK {
+			m.place(r.MessageOffset(), r.PayloadLength(), resp[len(r):])
+		}
+	case wire.NextResponseDataSmall:
+		if r, err := wire.ParseSESResponseDataSmall(resp); err == nil && a.rc <= wire.RCOK {
+			m.place(0, r.PayloadLength(), resp[len(r):])
+		}
 	}
-	if code := head.ReturnCode(); code > wire.RCOK && m.err == nil {
-		m.err = &ResponseError{code}
-	}
+	m.react(a)
 }
 
-// data places read data.
-func (m *txMsg) data(r wire.SESResponseData, b []byte) {
-	off, n := uint64(r.MessageOffset()), r.PayloadLength()
-	if !m.isRead() || n > len(b) || off+uint64(n) > uint64(len(m.buf)) {
+// place puts data that came back where it belongs.
+func (m *txMsg) place(at uint32, n int, b []byte) {
+	off := uint64(at)
+	if m.state == txAbandoned || m.want == 0 || n > len(b) || off+uint64(n) > uint64(len(m.in.B)) {
 		return
 	}
-	copy(m.buf[off:], b[:n])
+	copy(m.in.B[off:], b[:n])
 	m.got += uint32(n)
+	if m.in.push(int(off), n) != nil {
+		m.broken = true
+	}
 }
 
 // Rewind implements pds.Sender.
 func (m *txMsg) Rewind() bool {
-	if m.err != nil || m.got > 0 {
+	if m.verdict != wire.RCNull || m.got > 0 || m.state == txAbandoned || m.broken {
 		return false
 	}
 	m.sent = 0
@@ -179,70 +388,86 @@ func (m *txMsg) Rewind() bool {
 }
 
 // Done implements pds.Sender.
-func (m *txMsg) Done(now vt.Time) {
-	m.done, m.last = true, now
-	if m.isRead() && m.err == nil && int(m.got) < len(m.buf) {
-		m.ep.f.armSweep(now)
-	}
-	m.settle(now)
-}
+func (m *txMsg) Done(now vt.Time) { m.drained(now) }
 
-// settle completes the message once everything of it was sent and acknowledged, and all data of a read is in.
-func (m *txMsg) settle(now vt.Time) {
-	if m.done && (!m.isRead() || m.err != nil || int(m.got) >= len(m.buf)) {
-		m.complete(now, m.err)
+// succeed completes a message that was acknowledged without an error, once all data is in.
+func (m *txMsg) succeed(now vt.Time) {
+	if m.got < m.want {
+		m.state = txWaitData
+		m.ep.f.armSweep(now)
+		return
 	}
+	m.complete(now, nil)
 }
 
 // Failed implements pds.Sender.
 func (m *txMsg) Failed(now vt.Time, err *pds.Error) {
-	if m.err != nil {
-		m.complete(now, m.err) // the target's verdict says more than the fate of the PDC
-		return
+	m.done = true
+	switch {
+	case m.state == txAbandoned:
+		m.settled(now)
+	case m.verdict != wire.RCNull:
+		m.complete(now, &ResponseError{m.verdict}) // the target's verdict says more than the fate of the PDC
+	default:
+		m.complete(now, err)
 	}
-	m.complete(now, err)
 }
 
-// complete ends an initiator's operation.
-func (m *txMsg) complete(now vt.Time, err error) {
+// freeID gives back what the message is known by to its target.
+func (m *txMsg) freeID() {
 	f := m.ep.f
 	if m.mid != 0 {
 		f.mids.put(m.mid)
+		if m.isRead() {
+			delete(f.reads, m.mid)
+		}
+		m.mid = 0
 	}
-	if m.isRead() {
-		delete(f.reads, m.mid)
-		f.reading.remove(m)
-		m.Unlock(now)
-	}
+	f.unexpect(m)
+}
+
+// complete ends an initiator's operation of which packet delivery knows nothing any more.
+func (m *txMsg) complete(now vt.Time, err error) {
+	m.finish(now, err)
+	m.settled(now)
+}
+
+// finish tells the application and lets go of its buffers.
+func (m *txMsg) finish(now vt.Time, err error) {
+	f := m.ep.f
 	if err == nil {
 		f.C[MsgsTx]++
 	} else {
 		f.C[MsgsErr]++
 	}
-	m.ep.deliver(now, Completion{Kind: m.kind, Ctx: m.ctx, Len: len(m.buf), Tag: m.match, Src: m.dst, Err: err,
-		Posted: m.posted, Acked: now})
+	m.ep.open.remove(m)
+	m.buf, m.in = Buffer{}, Buffer{}
+	m.ep.deliver(now, Completion{Kind: m.kind, Ctx: m.ctx, Len: int(m.length), Tag: m.match, Src: m.dst, Err: err, Posted: m.posted, Acked: now})
+	if s := m.stream; s != nil {
+		flying := m.state == txSending
+		s.remove(now, m, err == nil)
+		m.stream = nil
+		if flying {
+			s.landed(now, m)
+		}
+	}
 }
 
-// returned takes a packet of read data that came on a PDC of ours.
-func (f *FEP) returned(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCode {
-	h, err := wire.ParseSESResponseData(q.B)
-	if err != nil || q.Next != wire.NextResponseData {
-		f.C[ReadLate]++
-		return 0
+// settled gives back the last of a message.
+func (m *txMsg) settled(now vt.Time) {
+	m.state = txDone
+	m.freeID()
+	m.Unlock(now)
+}
+
+// abandon ends an operation whose endpoint is closed. What packet delivery still has of it goes on without the buffer.
+func (m *txMsg) abandon(now vt.Time) {
+	with := m.state == txSending && !m.done
+	m.ep.f.m.Disarm(&m.timer)
+	m.finish(now, ErrClosed)
+	if with {
+		m.state = txAbandoned
+		return
 	}
-	r.Job = h.JobID()
-	b := q.B[len(h):]
-	if q.Ref != nil {
-		b = q.Ref
-	}
-	r.Bytes = len(b)
-	m := f.reads[h.ReadRequestMessageID()]
-	if m == nil || m.peer.addr != q.Src {
-		f.C[ReadLate]++
-		return 0
-	}
-	m.data(h, b)
-	m.last = now
-	m.settle(now)
-	return 0
+	m.settled(now)
 }

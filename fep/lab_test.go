@@ -100,6 +100,7 @@ func newLab(t testing.TB, cfg Config) *lab {
 			Ports: []link.Config{{Rate: 400e9, Delay: 500, Queue: 1 << 20, MTU: 4500}}}
 		l.nodes[i] = engine.New(c, side{l, i})
 		fc := cfg
+		fc.NoRestart = cfg.MaxRestarts == 0 // a message without a receive fails at once, unless the test asks for restarts
 		fc.MAC, fc.NextHop, fc.Addr4, fc.Addr6 = testMAC(i), testMAC(1-i), testAddr(i), testAddr6(i)
 		l.feps[i] = New(l.nodes[i], fc)
 		l.eps[i] = l.feps[i].OpenEndpoint(testJob, uint16(i), uint32(100+i), func(_ vt.Time, c Completion) {

@@ -9,61 +9,98 @@ import (
 // retMsg is the answer to one read request: a packet of data on the way back. It implements pds.Sender.
 type retMsg struct {
 	pds.Msg
-	f     *FEP
-	data  []byte
-	off   uint32
-	total uint32
-	mid   uint16 // of the read
-	job   uint32
-	free  *retMsg
+	f      *FEP
+	region *region // asked for its memory whenever the packet leaves: that may have been taken back
+	at     uint64  // in the region
+	n      uint16
+	off    uint32
+	total  uint32
+	mid    uint16   // of the read
+	psn    wire.PSN // of the request, where it had no message ID
+	small  bool
+	broken bool // the memory could not be read
+	job    uint32
+	free   *retMsg
+}
+
+// retPool is the return data under way: how many packets, and contexts for more.
+type retPool struct {
+	n    int
+	free *retMsg
 }
 
 // read answers a read request (uet-pds-ses.md 16.2): with the ACK if the whole read fits it, else by a packet of data.
-func (f *FEP) read(now vt.Time, p *pds.PDC, m *rxMsg, q request, resp response, r *pds.Response) response {
+func (f *FEP) read(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *response, r *pds.Response) wire.ReturnCode {
+	mem, ok := m.region.Memory()
+	if !ok {
+		return m.ep.mem.Recheck(m.region)
+	}
 	f.C[ReadsRx]++
-	data := m.mem[q.off : q.off+q.n]
+	at := m.offset + uint64(q.off)
 	if int(m.length) <= f.cfg.MaxAckData {
+		if mem.pull(int(at), int(q.n)) != nil {
+			return wire.RCHostUnsuccessCmpl
+		}
 		resp.gtd = true
-		resp.data(r, data, m.length, q.off)
-		return resp
+		data := f.keep(int(q.n))
+		copy(data, mem.B[at:])
+		resp.data(r, q, data, m.length, q.off)
+		return wire.RCOK
 	}
-	ret := f.rets
+	ret := f.rets.free
 	if ret == nil {
-		ret = &retMsg{f: f}
+		ret = &retMsg{}
 	} else {
-		f.rets = ret.free
-		*ret = retMsg{f: f}
+		f.rets.free = ret.free
+		*ret = retMsg{}
 	}
-	ret.data, ret.off, ret.total, ret.mid, ret.job = data, q.off, m.length, m.mid, resp.job
-	ret.S, ret.Len, ret.More = ret, int64(len(data)), q.off+q.n < m.length
-	f.m.Return(now, p, &ret.Msg)
-	return resp
-}
-
-// data makes the answer one that carries data.
-func (r *response) data(to *pds.Response, data []byte, total, off uint32) {
-	to.SetData(&wire.ResponseDataFields{RespFields: wire.RespFields{Opcode: wire.RespWithData, ReturnCode: wire.RCOK, JobID: r.job},
-		ReadRequestMessageID: r.mid, PayloadLength: uint16(len(data)), ModifiedLength: total, MessageOffset: off}, data)
+	f.rets.n++
+	ret.f, ret.region, ret.at, ret.n, ret.off, ret.total, ret.mid, ret.job = f, m.region, at, uint16(q.n), q.off, m.length, m.mid, resp.job
+	ret.small, ret.psn = q.std == nil, q.psn
+	ret.S, ret.Len, ret.More = ret, int64(q.n), q.off+q.n < m.length
+	f.m.Return(now, d.PDC, &ret.Msg)
+	return wire.RCOK
 }
 
 // Next implements pds.Sender.
-func (r *retMsg) Next() (int, wire.NextHdr) { return len(r.data), wire.NextResponseData }
+func (r *retMsg) Next() (int, wire.NextHdr) {
+	if r.small {
+		return int(r.n), wire.NextResponseDataSmall
+	}
+	return int(r.n), wire.NextResponseData
+}
 
 // Cut implements pds.Sender.
 func (r *retMsg) Cut(k *pds.Packet) bool {
-	k.N, k.Off = uint16(len(r.data)), r.off
+	k.N, k.Off = r.n, r.off
 	return true
 }
 
 // Header implements pds.Sender.
 func (r *retMsg) Header(b []byte, k *pds.Packet) []byte {
-	return wire.AppendSESResponseData(b, &wire.ResponseDataFields{
-		RespFields:           wire.RespFields{Opcode: wire.RespWithData, ReturnCode: wire.RCOK, JobID: r.job},
-		ReadRequestMessageID: r.mid, PayloadLength: k.N, ModifiedLength: r.total, MessageOffset: r.off})
+	h := wire.RespFields{Opcode: wire.RespWithData, ReturnCode: wire.RCOK, JobID: r.job}
+	switch mem, ok := r.region.Memory(); {
+	case !ok:
+		h.ReturnCode = wire.RCCancelled
+	case mem.pull(int(r.at), int(r.n)) != nil:
+		r.broken = true
+		h.ReturnCode = wire.RCHostUnsuccessCmpl
+	}
+	if r.small {
+		return wire.AppendSESResponseDataSmall(b, &wire.ResponseDataSmallFields{RespFields: h, PayloadLength: k.N, OriginalRequestPSN: r.psn})
+	}
+	return wire.AppendSESResponseData(b, &wire.ResponseDataFields{RespFields: h, ReadRequestMessageID: r.mid, PayloadLength: k.N,
+		ModifiedLength: r.total, MessageOffset: r.off})
 }
 
 // Payload implements pds.Sender.
-func (r *retMsg) Payload(*pds.Packet) []byte { return r.data }
+func (r *retMsg) Payload(*pds.Packet) []byte {
+	mem, ok := r.region.Memory()
+	if !ok || r.broken {
+		return zeros[:r.n]
+	}
+	return mem.B[r.at : r.at+uint64(r.n)]
+}
 
 // Response implements pds.Sender.
 func (r *retMsg) Response(vt.Time, *pds.Packet, wire.NextHdr, []byte) {}
@@ -73,82 +110,161 @@ func (r *retMsg) Rewind() bool { return false }
 
 // Done implements pds.Sender.
 func (r *retMsg) Done(vt.Time) {
-	r.data, r.free, r.f.rets = nil, r.f.rets, r
+	r.f.rets.n--
+	r.region, r.free, r.f.rets.free = nil, r.f.rets.free, r
 }
 
 // Failed implements pds.Sender: the reader learns of it from its own PDC.
-func (r *retMsg) Failed(vt.Time, *pds.Error) { r.data = nil }
+func (r *retMsg) Failed(vt.Time, *pds.Error) {
+	r.f.rets.n--
+}
+
+// smallRead names a read without a message ID.
+type smallRead struct {
+	pdc uint16
+	psn wire.PSN
+}
+
+// expect notes by which PDC and PSN the data of a read without message ID will be known: it names the PSN of its request, which may
+// change until the packet has arrived.
+func (f *FEP) expect(m *txMsg, psn wire.PSN) {
+	if id := m.PDCID(); m.psnOn != id || m.psn != psn {
+		f.unexpect(m)
+		m.psn, m.psnOn = psn, id
+		f.smallReads[smallRead{id, psn}] = m
+	}
+}
+
+func (f *FEP) unexpect(m *txMsg) {
+	if m.psnOn != 0 {
+		if k := (smallRead{m.psnOn, m.psn}); f.smallReads[k] == m {
+			delete(f.smallReads, k)
+		}
+		m.psnOn = 0
+	}
+}
+
+// returned takes a packet of read data that came on a PDC of ours.
+func (f *FEP) returned(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCode {
+	var m *txMsg
+	var off uint32
+	var n int
+	b := q.B
+	switch q.Next {
+	case wire.NextResponseData:
+		h, err := wire.ParseSESResponseData(b)
+		if err == nil {
+			r.Job, m, off, n, b = h.JobID(), f.reads[h.ReadRequestMessageID()], h.MessageOffset(), h.PayloadLength(), b[len(h):]
+		}
+	case wire.NextResponseDataSmall:
+		h, err := wire.ParseSESResponseDataSmall(b)
+		if err == nil {
+			r.Job, m, n, b = h.JobID(), f.smallReads[smallRead{q.PDC.ID(), h.OriginalRequestPSN()}], h.PayloadLength(), b[len(h):]
+		}
+	}
+	if q.Ref != nil {
+		b = q.Ref
+	}
+	if m != nil {
+		r.Bytes = len(b)
+	}
+	if m == nil || m.to.addr != q.Src || m.state == txAbandoned {
+		f.C[ReadLate]++
+		return 0
+	}
+	m.last = now
+	if rc := wire.RespHead(q.B[:2]).ReturnCode(); rc > wire.RCOK {
+		m.react(answer{rc: rc})
+	} else {
+		m.place(off, n, b)
+	}
+	if m.done && m.state == txWaitData && (m.got >= m.want || m.verdict != wire.RCNull || m.broken) {
+		m.drained(now)
+	}
+	return 0
+}
 
 // idempotent answers a RUDI packet, each on its own and as often as it comes (uet-pds-ses.md 9.1).
-func (f *FEP) idempotent(q request, r *pds.Response) {
-	resp := response{op: wire.RespResponse, rc: wire.RCOK, job: q.head.JobID(), gen: q.head.RIGeneration()}
-	if q.std != nil {
-		resp.mid = q.std.MessageID()
-	}
+func (f *FEP) idempotent(now vt.Time, q *packet, r *pds.Response) {
+	resp := response{op: wire.RespResponse, rc: wire.RCOK, job: q.head.JobID(), gen: q.head.RIGeneration(), mid: q.mid}
 	mem, rc := f.idempotentMemory(q)
+	at := int(q.offset) + int(q.off)
 	switch {
 	case rc != wire.RCOK:
-		resp = resp.refuse(f, rc, false)
-	case q.head.Opcode() == wire.OpRead:
+	case q.op == wire.OpRead:
 		f.C[ReadsRx]++
-		resp.data(r, mem[q.off:q.off+q.n], uint32(len(mem)), q.off)
-		r.Job = resp.job
-		return
+		if mem.pull(at, int(q.n)) != nil {
+			rc = wire.RCHostUnsuccessCmpl
+			break
+		}
+		data := f.keep(int(q.n))
+		copy(data, mem.B[at:])
+		resp.data(r, q, data, q.length, q.off)
 	default:
-		copy(mem[q.off:], q.payload)
-		resp.mod = uint32(len(mem))
+		resp.mod = q.length
+		copy(mem.B[at:], q.payload)
+		if mem.push(at, len(q.payload)) != nil {
+			rc = wire.RCHostUnsuccessCmpl
+		}
+	}
+	if rc != wire.RCOK {
+		resp.refuse(f, rc, false)
 	}
 	resp.fill(r)
 }
 
 // idempotentMemory checks a RUDI packet and finds the memory of its message.
-func (f *FEP) idempotentMemory(q request) ([]byte, wire.ReturnCode) {
-	op := q.head.Opcode()
+func (f *FEP) idempotentMemory(q *packet) (*registered, wire.ReturnCode) {
 	switch {
 	case q.std == nil:
 		return nil, wire.RCUnsupportedOp
-	case op != wire.OpWrite && op != wire.OpRead || q.head.HD() || q.std.MatchBits()&keyIdempotent == 0:
+	case q.op != wire.OpWrite && q.op != wire.OpRead || q.head.HD():
 		return nil, wire.RCOpViolation
 	}
-	ep, rc := f.lookup(q.head)
+	if rc := checkForm(q); rc != wire.RCOK {
+		return nil, rc
+	}
+	ep, rc := f.dir.find(q.head, spaceRMA, false)
 	if rc != wire.RCOK {
 		return nil, rc
 	}
-	end := uint64(q.off) + uint64(q.n)
-	if op == wire.OpWrite && int(q.n) != len(q.payload) || end > uint64(q.std.RequestLength()) || int(q.n) > f.cfg.PayloadMTU {
-		return nil, wire.RCOpViolation
+	if rc := checkLength(q, q.length, f.cfg.PayloadMTU); rc != wire.RCOK {
+		return nil, rc
 	}
-	return ep.region(q.std.MatchBits(), q.std.BufferOffset(), q.std.RequestLength())
+	r, rc := ep.lookup(q, access(q.op))
+	switch {
+	case rc != wire.RCOK:
+		return nil, rc
+	case q.head.IE():
+		return nil, wire.RCInitiatorError
+	}
+	mem, _ := r.Memory()
+	return mem, wire.RCOK
 }
 
 // datagram takes a UUD packet if there is a receive for it; else it is dropped.
-func (f *FEP) datagram(now vt.Time, d *pds.Request, q request) wire.NackCode {
-	h, m := q.head, rxMsg{op: wire.OpDatagramSend}
-	if h.Opcode() != wire.OpDatagramSend || !h.SOM() || !h.EOM() || h.IE() {
+func (f *FEP) datagram(now vt.Time, q *packet) wire.NackCode {
+	h := q.head
+	if q.op != wire.OpDatagramSend || !h.SOM() || !h.EOM() || h.IE() || q.next == wire.NextRequestSmall || h.Ver() != 0 {
 		return wire.NackUnexpEvent
 	}
-	switch d.Next {
-	case wire.NextRequestMedium:
-		s, _ := wire.ParseSESMedium(d.B)
-		m.length, m.initiator = s.RequestLength(), s.Initiator()
-	case wire.NextRequestStd:
-		m.length, m.initiator = q.std.RequestLength(), q.std.Initiator()
-	}
-	ep, rc := f.lookup(h)
-	if rc != wire.RCOK || int(m.length) > len(q.payload) {
+	ep, rc := f.dir.find(h, spaceSend, false)
+	if rc != wire.RCOK || int(q.length) > len(q.payload) {
 		return wire.NackNoResource
 	}
-	if m.recv = ep.matchUntagged(); m.recv == nil {
+	m := rxMsg{op: q.op, length: q.length, initiator: q.initiator, ep: ep, hd: h.HD(), data: q.data}
+	m.recv, m.at, m.room = ep.q.take(spaceSend, m.initiator, 0, m.length)
+	if m.recv == nil {
 		return wire.NackNoResource
 	}
-	m.ep = ep
-	copy(m.recv.buf, q.payload[:m.length])
-	f.C[MsgsRx]++
-	f.C[DataRxBytes] += uint64(m.length)
 	var err error
-	if int(m.length) > len(m.recv.buf) {
+	if rc := m.place(q); rc != wire.RCOK {
+		err = &ResponseError{rc}
+	} else if int(m.length) > m.room {
 		err = ErrTruncated
 	}
+	f.C[MsgsRx]++
+	f.C[DataRxBytes] += uint64(m.length)
 	m.received(now, err)
 	return 0
 }

@@ -215,7 +215,7 @@ func TestG05_AscendingACKs(t *testing.T) {
 			l.script = lossesOf(first, 20, 90)
 			if pinned {
 				n++
-				l.call(0, max(l.nodes[0].Now(), l.nodes[1].Now())+2, func(now vt.Time) { _ = l.eps[0].TagSend(now, 1, nil, 99, 1) }) // no receive
+				l.call(0, max(l.nodes[0].Now(), l.nodes[1].Now())+2, func(now vt.Time) { _ = l.eps[0].Write(now, 1, nil, 99, 0, 1) }) // no such key
 				l.eps[0].done = func(_ vt.Time, c Completion) {
 					if c.Ctx != 1 {
 						l.got[0] = append(l.got[0], c)

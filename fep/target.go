@@ -7,158 +7,40 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// response is the semantic answer to one request packet.
-type response struct {
-	op  wire.RespOpcode
-	rc  wire.ReturnCode
-	gtd bool // must not be lost
-	mid uint16
-	gen uint8
-	job uint32
-	mod uint32 // modified_length
-}
-
-// fill hands the answer to packet delivery. A default response is made there.
-func (r *response) fill(to *pds.Response) {
-	to.Job, to.Gtd = r.job, r.gtd
-	if r.op != wire.RespDefault {
-		to.Set(&wire.ResponseFields{RespFields: wire.RespFields{Opcode: r.op, ReturnCode: r.rc, JobID: r.job},
-			MessageID: r.mid, RIGeneration: r.gen, ModifiedLength: r.mod})
-	}
-}
-
-// rxMsg is a message at its target, from its first packet to its last (uet-pds-ses.md 13.3).
-type rxMsg struct {
-	mid       uint16
-	op        wire.Opcode
-	som       bool // seen
-	length    uint32
-	got       uint32 // payload bytes accounted for
-	offset    uint64
-	match     uint64
-	initiator uint32
-	ep        *Endpoint
-	recv      *recvOp // SEND, TAGGED_SEND
-	mem       []byte  // where the payload goes
-	rc        wire.ReturnCode
-	last      vt.Time
-	set       *rxSet
-	next      *rxMsg // in the list of all, or in the pool
-	prev      *rxMsg
-}
-
-// rxSet are the messages that have begun on one PDC.
-type rxSet struct{ msgs []*rxMsg }
-
-// rxList is all messages that have begun, in the order in which they did, and a pool of contexts.
-type rxList struct {
-	head, tail *rxMsg
-	n          int
-	free       *rxMsg
-}
-
-// add takes a context and puts it last.
-func (l *rxList) add() *rxMsg {
-	m := l.free
-	if m == nil {
-		m = &rxMsg{}
-	} else {
-		l.free = m.next
-		*m = rxMsg{}
-	}
-	m.prev = l.tail
-	if l.tail == nil {
-		l.head = m
-	} else {
-		l.tail.next = m
-	}
-	l.tail = m
-	l.n++
-	return m
-}
-
-// remove takes a context out and back into the pool.
-func (l *rxList) remove(m *rxMsg) {
-	if m.prev == nil {
-		l.head = m.next
-	} else {
-		m.prev.next = m.next
-	}
-	if m.next == nil {
-		l.tail = m.prev
-	} else {
-		m.next.prev = m.prev
-	}
-	l.n--
-	*m = rxMsg{next: l.free}
-	l.free = m
-}
-
-// request is a SES request header, taken apart.
-type request struct {
-	head    wire.SESHead
-	std     wire.SESStd // nil for the optimized forms
-	off     uint32
-	n       uint32 // payload bytes that the header announces
-	payload []byte // what is there
-}
-
-// parseSES returns the request and its payload, which is ref where it has come by reference; false if it is cut off.
-func parseSES(next wire.NextHdr, b, ref []byte, mtu int) (q request, payload []byte, ok bool) {
-	if len(b) < next.HeaderLen() || next.HeaderLen() < 12 {
-		return q, nil, false
-	}
-	q.head = wire.SESHead(b[:12])
-	q.payload = b[next.HeaderLen():]
-	if ref != nil {
-		q.payload = ref
-	}
-	if next != wire.NextRequestStd {
-		return q, nil, true
-	}
-	q.std, _ = wire.ParseSESStd(b)
-	q.off = q.std.MessageOffset()
-	switch {
-	case !q.head.SOM():
-		q.n = uint32(q.std.PayloadLength())
-	case q.head.Opcode() == wire.OpRead:
-		q.n = min(q.std.RequestLength(), uint32(mtu))
-	default:
-		q.n = min(q.std.RequestLength(), uint32(len(q.payload)))
-	}
-	if q.head.Opcode() == wire.OpRead {
-		q.payload = nil
-		return q, nil, true
-	}
-	q.payload = q.payload[:min(int(q.n), len(q.payload))]
-	return q, q.payload, true
-}
-
 // Request implements pds.Upper.
 func (f *FEP) Request(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCode {
 	if q.Return {
 		return f.returned(now, q, r)
 	}
-	req, payload, ok := parseSES(q.Next, q.B, q.Ref, f.cfg.PayloadMTU)
-	if !ok {
+	p := &f.pkt // in the FEP, since a local would be allocated for every packet
+	if !p.parse(q, f.cfg.PayloadMTU) {
 		return wire.NackPDCHdrMismatch
 	}
-	r.Bytes = len(payload)
+	r.Bytes = len(p.payload)
 	switch q.Mode {
 	case pds.UUD:
-		return f.datagram(now, q, req)
+		return f.datagram(now, p)
 	case pds.RUDI:
-		f.idempotent(req, r)
+		f.idempotent(now, p, r)
 		return 0
 	}
-	if f.cfg.MaxMessages > 0 && f.rx.n >= f.cfg.MaxMessages && req.std != nil && f.message(q.PDC, req.std.MessageID()) == nil {
-		return wire.NackNoSESMsgAvail
+	set := rxSetOf(q.PDC)
+	var m *rxMsg
+	if p.std != nil {
+		m = set.find(p.mid)
 	}
-	resp := f.deliver(now, q.PDC, req, r)
-	if r.Job, r.Gtd = resp.job, resp.gtd; r.Next == wire.NextNone {
-		resp.fill(r)
+	if m == nil {
+		if f.cfg.MaxMessages > 0 && f.rx.n >= f.cfg.MaxMessages {
+			return wire.NackNoSESMsgAvail
+		}
+		if p.op == wire.OpRead && f.rets.n >= f.cfg.MaxReturns {
+			return wire.NackNoResource
+		}
 	}
-	if f.cfg.AnswerDelay > 0 {
+	resp := response{op: wire.RespDefault, rc: wire.RCOK, job: p.head.JobID(), gen: p.head.RIGeneration(), mid: p.mid}
+	f.deliver(now, q, m, p, &resp, r)
+	resp.fill(r)
+	if f.cfg.AnswerDelay > 0 && !r.Later {
 		f.answerLater(now, q, r)
 	}
 	return 0
@@ -180,224 +62,176 @@ func (f *FEP) Pause(vt.Time, bool, bool) {}
 
 // Closed implements pds.Upper: it gives up all unfinished messages of the PDC.
 func (f *FEP) Closed(now vt.Time, p *pds.PDC, _ *pds.Error) {
-	set, _ := p.User.(*rxSet)
-	if set == nil {
+	set := rxSetOf(p)
+	p.User = nil
+	if set == nil || set.n == 0 {
 		return
 	}
-	for _, m := range set.msgs {
-		if m.recv != nil {
+	for m := f.rx.head; m != nil; {
+		next := m.next
+		if m.set == set {
 			m.received(now, ErrAborted)
+			f.forget(m)
 		}
-		f.rx.remove(m)
+		m = next
 	}
-	p.User = nil
 }
 
-// deliver gives a new packet to SES and returns its answer (uet-pds-ses.md 17.1).
-func (f *FEP) deliver(now vt.Time, p *pds.PDC, q request, r *pds.Response) response {
-	resp := response{op: wire.RespDefault, rc: wire.RCOK, job: q.head.JobID(), gen: q.head.RIGeneration()}
-	if q.std == nil {
-		return resp.refuse(f, wire.RCUnsupportedOp, true)
+// deliver gives a new packet to its message and fills in the answer (uet-pds-ses.md 17.1).
+func (f *FEP) deliver(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *response, r *pds.Response) {
+	if q.op == wire.OpMsgError && q.head.Ver() == 0 {
+		f.messageError(now, m, q, resp)
+		return
 	}
-	resp.mid = q.std.MessageID()
-	m := f.message(p, resp.mid)
 	if m == nil {
-		if q.head.Opcode() == wire.OpMsgError || q.head.Opcode() == wire.OpNoOp {
-			resp.op = wire.RespResponse
-			return resp
+		m = f.begin(now, d.PDC, q)
+		m.rc = f.admit(now, m, q, resp)
+	} else if m.rc == wire.RCNull {
+		m.rc = m.sameMessage(q)
+		if m.rc == wire.RCOK {
+			m.rc = checkLength(q, m.eager, f.cfg.PayloadMTU)
 		}
-		m = f.newMessage(p, q)
-		if rc := f.begins(m, q); rc != wire.RCOK {
-			m.rc = rc
-			resp = resp.refuse(f, rc, true)
-		}
-	} else if q.head.Opcode() == wire.OpMsgError {
-		return f.messageError(now, m, q, resp)
+	} else {
+		resp.refuse(f, m.rc, false) // the first one is the verdict, and is kept
+		f.account(now, m, q, resp)
+		return
 	}
 	m.last = now
-	f.armSweep(now)
-	if m.rc == wire.RCNull {
-		if rc := m.check(q, f.cfg.PayloadMTU); rc != wire.RCOK {
-			m.spoil(now, rc, &ResponseError{rc})
-			resp = resp.refuse(f, rc, true)
-		}
-	} else if resp.op == wire.RespDefault {
-		resp = resp.refuse(f, m.rc, false) // the first one is the verdict, and is kept
+	if m.rc == wire.RCOK && q.head.IE() {
+		m.rc = wire.RCInitiatorError
 	}
-	if m.op == wire.OpRead && m.rc == wire.RCNull {
-		resp = f.read(now, p, m, q, resp, r)
+	if m.rc == wire.RCOK {
+		m.rc = f.perform(now, d, m, q, resp, r)
 	}
-	return f.place(now, m, q, resp)
+	if m.rc == wire.RCOK {
+		m.rc = wire.RCNull
+	} else {
+		rc := m.rc
+		m.spoil(now, rc)
+		resp.refuse(f, rc, true)
+	}
+	f.account(now, m, q, resp)
 }
 
-// newMessage makes the context of a message whose first packet has come.
-func (f *FEP) newMessage(p *pds.PDC, q request) *rxMsg {
+// begin makes the context of a message whose first packet has come.
+func (f *FEP) begin(now vt.Time, p *pds.PDC, q *packet) *rxMsg {
 	m := f.rx.add()
-	m.mid, m.op, m.length = q.std.MessageID(), q.head.Opcode(), q.std.RequestLength()
-	m.offset, m.match, m.initiator = q.std.BufferOffset(), q.std.MatchBits(), q.std.Initiator()
-	set, _ := p.User.(*rxSet)
+	m.mid, m.op, m.length, m.eager, m.ri = q.mid, q.op, q.length, q.eager(), q.head.ResourceIndex()
+	m.offset, m.match, m.initiator, m.began = q.offset, q.match, q.initiator, now
+	if q.std == nil {
+		return m // one packet: nobody looks for it
+	}
+	set := rxSetOf(p)
 	if set == nil {
 		set = &rxSet{}
 		p.User = set
 	}
-	m.set = set
-	set.msgs = append(set.msgs, m)
+	set.add(m)
+	f.armSweep(now)
 	return m
 }
 
-// refuse turns the answer into an error.
-func (r response) refuse(f *FEP, rc wire.ReturnCode, gtd bool) response {
-	f.C[RespErrTx]++
-	r.op, r.rc, r.gtd = wire.RespResponse, rc, gtd
-	return r
-}
-
-// message finds the context of a message of a PDC.
-func (f *FEP) message(p *pds.PDC, mid uint16) *rxMsg {
-	set, _ := p.User.(*rxSet)
-	if set == nil {
-		return nil
-	}
-	for i := len(set.msgs) - 1; i >= 0; i-- {
-		if set.msgs[i].mid == mid {
-			return set.msgs[i]
-		}
-	}
-	return nil
-}
-
-func (f *FEP) forget(m *rxMsg) {
-	set := m.set
-	for i, x := range set.msgs {
-		if x == m {
-			set.msgs = append(set.msgs[:i], set.msgs[i+1:]...)
-			f.rx.remove(m)
-			return
-		}
-	}
-}
-
-// begins runs the checks of a message's first packet and finds the memory that it goes to.
-func (f *FEP) begins(m *rxMsg, q request) wire.ReturnCode {
-	h := q.head
-	if h.Ver() != 0 {
-		return wire.RCUncor
-	}
-	if m.op != wire.OpSend && m.op != wire.OpTaggedSend && m.op != wire.OpWrite && m.op != wire.OpRead {
-		return wire.RCUnsupportedOp
-	}
-	ep, rc := f.lookup(h)
-	if rc != wire.RCOK {
-		return rc
-	}
-	m.ep = ep
+// perform does what a packet that passed all checks asks for.
+func (f *FEP) perform(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *response, r *pds.Response) wire.ReturnCode {
 	switch {
-	case m.length > MaxMessage:
-		return wire.RCUnsupportedSize
-	case h.HD():
-		return wire.RCUnsupportedOp
-	case h.IE():
-		return wire.RCInitiatorError
-	case m.op == wire.OpWrite || m.op == wire.OpRead:
-		var rc wire.ReturnCode
-		m.mem, rc = ep.region(m.match, m.offset, m.length)
-		return rc
-	case m.op == wire.OpTaggedSend:
-		m.recv = ep.matchTagged(m.initiator, m.match)
-	default:
-		m.recv = ep.matchUntagged()
+	case q.op == wire.OpNoOp:
+		return wire.RCOK
+	case q.op == wire.OpRead:
+		return f.read(now, d, m, q, resp, r)
+	case q.op.IsAtomic():
+		return f.atomic(now, m, q, resp, r)
 	}
-	if m.recv == nil {
-		return wire.RCNoMatch
+	if q.head.SOM() && q.head.HD() {
+		m.hd, m.data = true, q.data
 	}
-	m.mem = m.recv.buf
-	return wire.RCOK
+	return m.place(q)
 }
 
-// lookup resolves {JobID, PIDonFEP, RI} (uet-pds-ses.md 1.2).
-func (f *FEP) lookup(h wire.SESHead) (*Endpoint, wire.ReturnCode) {
-	if len(f.list) == 0 || !h.Rel() {
-		return nil, wire.RCUndeliverable // absolute addressing is for services; there are none
-	}
-	if ep := f.eps[epKey{h.JobID(), h.PIDonFEP()}]; ep != nil {
-		if h.ResourceIndex() != f.cfg.RI {
-			return nil, wire.RCBadIndex
-		}
-		return ep, wire.RCOK
-	}
-	for _, ep := range f.list {
-		if ep.job == h.JobID() {
-			return nil, wire.RCBadPID
-		}
-	}
-	return nil, wire.RCBadJobID
-}
-
-// region checks a WRITE or READ as a whole, so that a bad one changes no byte.
-func (ep *Endpoint) region(key, offset uint64, length uint32) ([]byte, wire.ReturnCode) {
-	i := key & keyIndex
-	if i == 0 || i > uint64(len(ep.regions)) || ep.regions[i-1].key != key {
-		return nil, wire.RCBadMKey
-	}
-	mem := ep.regions[i-1].mem
-	if offset > uint64(len(mem)) || uint64(length) > uint64(len(mem))-offset {
-		return nil, wire.RCBadAddr
-	}
-	return mem[offset : offset+uint64(length)], wire.RCOK
-}
-
-// check tests that a packet fits its message.
-func (m *rxMsg) check(q request, mtu int) wire.ReturnCode {
-	end := uint64(q.off) + uint64(q.n)
+// place copies the payload to where it belongs.
+func (m *rxMsg) place(q *packet) wire.ReturnCode {
+	b, ok := m.memory()
 	switch {
-	case q.head.IE():
-		return wire.RCInitiatorError
-	case q.head.Opcode() != m.op || q.std.RequestLength() != m.length || q.std.BufferOffset() != m.offset ||
-		q.std.MatchBits() != m.match:
-		return wire.RCOpViolation
-	case m.op != wire.OpRead && int(q.n) != len(q.payload) || end > uint64(m.length) || q.head.EOM() != (end == uint64(m.length)) ||
-		q.head.SOM() != (q.off == 0) || int(q.n) > mtu || !q.head.EOM() && int(q.n) != mtu:
-		return wire.RCOpViolation
-	case m.recv != nil && int(m.length) > len(m.mem) && m.ep.f.cfg.RejectTooLong:
-		return wire.RCTooLong
+	case !ok && m.region != nil:
+		return m.ep.mem.Recheck(m.region)
+	case !ok:
+		return wire.RCCancelled
+	}
+	if off := int(q.off); off < m.room {
+		n := copy(b.B[m.at+off:m.at+m.room], q.payload)
+		if b.push(m.at+off, n) != nil {
+			return wire.RCHostUnsuccessCmpl
+		}
 	}
 	return wire.RCOK
 }
 
-// place copies the payload and completes the message if it was the last of it.
-func (f *FEP) place(now vt.Time, m *rxMsg, q request, resp response) response {
+// account counts the bytes of a packet, and completes the message if it was the last of it.
+func (f *FEP) account(now vt.Time, m *rxMsg, q *packet, resp *response) {
 	m.som = m.som || q.head.SOM()
-	if m.rc == wire.RCNull && int(q.off) < len(m.mem) {
-		copy(m.mem[q.off:], q.payload)
-	}
 	m.got += q.n
-	if m.got < m.length || !m.som {
-		return resp
+	if m.got < m.eager || !m.som {
+		return
 	}
 	if m.rc == wire.RCNull {
-		resp.op = wire.RespResponse
-		if m.op != wire.OpRead {
-			resp.mod = min(m.length, uint32(len(m.mem)))
+		if resp.op == wire.RespDefault {
+			resp.op = wire.RespResponse
+		}
+		if m.op == wire.OpWrite || q.isSend() {
+			resp.mod = min(m.length, uint32(m.room))
 		}
 		f.C[MsgsRx]++
-		if m.recv != nil {
-			var err error
-			if int(m.length) > len(m.mem) {
-				err = ErrTruncated
-			}
-			m.received(now, err)
-		}
+		f.arrived(now, m)
 	}
 	f.forget(m)
-	return resp
 }
 
-// received completes the receive of a message.
+// arrived tells the target's application of a whole message.
+func (f *FEP) arrived(now vt.Time, m *rxMsg) {
+	if m.recv != nil {
+		var err error
+		if int(m.length) > m.room {
+			err = ErrTruncated
+		}
+		m.received(now, err)
+		return
+	}
+	if m.region == nil {
+		return
+	}
+	mem, ok := m.region.Memory()
+	if !m.hd && !(ok && mem.notify) {
+		return
+	}
+	c := Completion{Kind: OpRemoteWrite, Len: int(m.length), Tag: m.match, Key: m.region.Key(), Offset: int(m.offset),
+		Src: m.ep.rank(m.initiator), Posted: m.began, Acked: now}
+	switch {
+	case m.op == wire.OpRead:
+		c.Kind = OpRemoteRead
+	case m.op.IsAtomic():
+		c.Kind = OpRemoteAtomic
+	case m.hd:
+		c.Flags, c.Data = FlagData, m.data
+	}
+	m.ep.deliver(now, c)
+}
+
+// received completes the receive of a message, if it has one.
 func (m *rxMsg) received(now vt.Time, err error) {
 	r := m.recv
+	if r == nil {
+		return
+	}
 	m.recv = nil
-	c := Completion{Kind: r.kind, Ctx: r.ctx, Len: min(int(m.length), len(r.buf)), Tag: m.match, Src: m.ep.rank(m.initiator),
+	c := Completion{Kind: r.kind, Ctx: r.ctx, Len: min(int(m.length), m.room), Tag: m.match, Src: m.ep.rank(m.initiator),
 		Err: err, Posted: r.posted, Acked: now}
+	if r.multi {
+		c.Offset = m.at
+	}
+	c.Flags = r.release()
+	if m.hd {
+		c.Flags |= FlagData
+		c.Data = m.data
+	}
 	if err != nil {
 		m.ep.f.C[MsgsErr]++
 		if err != ErrTruncated {
@@ -407,25 +241,35 @@ func (m *rxMsg) received(now vt.Time, err error) {
 	m.ep.deliver(now, c)
 }
 
-// spoil makes a message fail: the error sticks to all its later packets, and the receive completes with err.
-func (m *rxMsg) spoil(now vt.Time, rc wire.ReturnCode, err error) {
+// spoil makes a message fail: the error sticks to all its later packets, and the receive completes with it.
+func (m *rxMsg) spoil(now vt.Time, rc wire.ReturnCode) {
 	m.rc = rc
-	if m.recv != nil {
-		m.received(now, err)
+	m.received(now, &ResponseError{rc})
+}
+
+// abandon ends a message whose endpoint or queue was closed.
+func (m *rxMsg) abandon(now vt.Time) {
+	m.received(now, ErrClosed)
+	if m.rc == wire.RCNull {
+		m.rc = wire.RCCancelled
 	}
 }
 
 // messageError handles MSG_ERROR: the sender stops here; the context goes when all that was sent has arrived.
-func (f *FEP) messageError(now vt.Time, m *rxMsg, q request, resp response) response {
-	if m.rc == wire.RCNull {
-		m.spoil(now, wire.RCInitiatorError, ErrAborted)
-	}
+func (f *FEP) messageError(now vt.Time, m *rxMsg, q *packet, resp *response) {
 	resp.op = wire.RespResponse
-	m.length, m.som = min(m.length, q.off), true
-	if m.got >= m.length {
+	if m == nil {
+		return
+	}
+	m.last = now
+	m.received(now, ErrAborted)
+	if m.rc == wire.RCNull {
+		m.rc = wire.RCInitiatorError
+	}
+	m.eager, m.som = min(m.eager, q.off), true
+	if m.got >= m.eager {
 		f.forget(m)
 	}
-	return resp
 }
 
 func (f *FEP) armSweep(now vt.Time) {
@@ -438,26 +282,33 @@ func (f *FEP) armSweep(now vt.Time) {
 // acknowledged while no data comes.
 func (f *FEP) Fire(now vt.Time, _ *wheel.Timer) {
 	next := vt.Never
-	for m := f.reading.head; m != nil; {
-		after := m.nextRead
-		if due := m.last.Add(f.cfg.MessageIdle); m.done && due <= now {
-			m.complete(now, ErrNoData)
-		} else if m.done {
+	late := func(last vt.Time) bool {
+		due := last.Add(f.cfg.MessageIdle)
+		if due > now {
 			next = min(next, due)
 		}
-		m = after
+		return due <= now
+	}
+	for _, ep := range f.dir.list {
+		for m := ep.open.head; m != nil; {
+			after := m.next
+			if m.state == txWaitData && late(m.last) {
+				m.complete(now, ErrNoData)
+			}
+			m = after
+		}
 	}
 	for m := f.rx.head; m != nil; {
 		after := m.next
-		if due := m.last.Add(f.cfg.MessageIdle); due > now {
-			next = min(next, due)
-		} else {
-			if m.recv != nil {
-				m.received(now, ErrAborted)
-			}
+		if late(m.last) {
+			m.received(now, ErrAborted)
 			f.forget(m)
 		}
 		m = after
+	}
+	for len(f.tombs) > 0 && late(f.tombs[0].since) {
+		f.dir.remove(f.tombs[0].ep)
+		f.tombs = f.tombs[1:]
 	}
 	if next != vt.Never {
 		f.m.Arm(&f.sweep, next)

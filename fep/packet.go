@@ -1,0 +1,94 @@
+package fep
+
+import (
+	"github.com/uetlab/uetlab/fep/pds"
+	"github.com/uetlab/uetlab/wire"
+)
+
+// packet is a request packet at its target, taken apart. It points into the packet.
+type packet struct {
+	next      wire.NextHdr
+	op        wire.Opcode
+	mode      pds.Mode
+	rudi      bool
+	head      wire.SESHead
+	mid       uint16 // 0: the header has none
+	initiator uint32
+	length    uint32 // request_length
+	off       uint32 // message_offset
+	n         uint32 // bytes of the message that it is about
+	offset    uint64 // buffer_offset
+	match     uint64 // match bits or memory key
+	data      uint64 // header data, in a SOM packet with hd
+	ext       []byte
+	payload   []byte
+	psn       wire.PSN
+	std       wire.SESStd // nil: another form
+}
+
+// parse takes a request apart; false if it is cut off or no request. In the packet of a READ, n is how much it asks for.
+func (p *packet) parse(q *pds.Request, mtu int) bool {
+	var s wire.SES
+	err := s.Split(q.Next, q.B)
+	if len(s.Header) < 12 || !q.Next.IsRequest() {
+		return false
+	}
+	*p = packet{next: q.Next, mode: q.Mode, rudi: q.Mode == pds.RUDI, head: wire.SESHead(s.Header[:12:12]), ext: s.Ext, payload: s.Payload,
+		psn: q.PSN}
+	p.op = p.head.Opcode()
+	if q.Ref != nil {
+		p.payload = q.Ref
+	} else if err != nil {
+		p.payload = q.B[len(s.Header)+len(s.Ext):] // shorter than its length says, which check finds
+	}
+	switch q.Next {
+	case wire.NextRequestStd:
+		p.std = wire.SESStd(s.Header)
+		p.mid, p.initiator, p.length, p.offset = p.std.MessageID(), p.std.Initiator(), p.std.RequestLength(), p.std.BufferOffset()
+		p.match, p.data, p.off = p.std.MatchBits(), p.std.HeaderData(), p.std.MessageOffset()
+	case wire.NextRequestMedium:
+		m := wire.SESMedium(s.Header)
+		p.initiator, p.length, p.offset, p.match, p.data = m.Initiator(), m.RequestLength(), m.BufferOffset(), m.MatchBits(), m.HeaderData()
+	default:
+		m := wire.SESSmall(s.Header)
+		p.length, p.offset = m.RequestLength(), m.BufferOffset()
+	}
+	p.count(mtu, err)
+	return true
+}
+
+// count finds how many bytes of its message the packet is about.
+func (p *packet) count(mtu int, err error) {
+	switch {
+	case p.std != nil && !p.head.SOM():
+		p.n = uint32(p.std.PayloadLength())
+	case p.op == wire.OpRead:
+		p.n = min(p.length, uint32(mtu))
+	case p.op.IsAtomic():
+		p.n = p.length
+	default:
+		p.n = min(p.length, uint32(len(p.payload)))
+	}
+	if p.op == wire.OpRead || p.op == wire.OpMsgError {
+		p.payload = nil
+	} else if int(p.n) < len(p.payload) {
+		p.payload = p.payload[:p.n]
+	}
+}
+
+// isSend says that the packet wants a receive.
+func (p *packet) isSend() bool {
+	switch p.op {
+	case wire.OpSend, wire.OpTaggedSend, wire.OpRendezvousSend, wire.OpRendezvousTSend, wire.OpDeferrableSend, wire.OpDeferrableTSend:
+		return true
+	}
+	return false
+}
+
+// bare says that the packet has no payload, however long its message.
+func (p *packet) bare() bool {
+	if p.op.IsAtomic() && len(p.ext) > 0 {
+		return wire.Atomic(p.ext).Op().IsCompareSwap() || wire.Atomic(p.ext).Op() == wire.AtomicRead
+	}
+	return p.op == wire.OpRead || p.op == wire.OpMsgError
+}

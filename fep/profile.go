@@ -1,0 +1,56 @@
+package fep
+
+import (
+	"github.com/uetlab/uetlab/wire"
+)
+
+// Profiles is a set of the standard's profiles (uet-pds-ses.md section 2). A pair of FEPs uses the highest that both have.
+type Profiles uint8
+
+// Profiles, the highest last.
+const (
+	AIBase Profiles = 1 << iota
+	AIFull
+	HPC
+)
+
+// Default profiles of a FEP.
+const DefaultProfiles = AIBase | AIFull
+
+// Highest is the member of the set that a pair uses, 0 if it is empty.
+func (p Profiles) Highest() Profiles {
+	switch {
+	case p&HPC != 0:
+		return HPC
+	case p&AIFull != 0:
+		return AIFull
+	}
+	return p & AIBase
+}
+
+// Caps is the set as an address carries it.
+func (p Profiles) Caps() wire.FEPCaps { return wire.FEPCaps(p & (AIBase | AIFull | HPC)) }
+
+const allProfiles = AIBase | AIFull | HPC
+
+// opProfiles says which profiles have an operation (uet-pds-ses.md 2.2); 0: nobody does.
+var opProfiles = [64]Profiles{
+	wire.OpNoOp:            allProfiles,
+	wire.OpWrite:           allProfiles,
+	wire.OpRead:            allProfiles,
+	wire.OpAtomic:          allProfiles,
+	wire.OpFetchingAtomic:  allProfiles,
+	wire.OpSend:            allProfiles,
+	wire.OpDatagramSend:    allProfiles,
+	wire.OpDeferrableSend:  AIFull | HPC,
+	wire.OpTaggedSend:      AIFull | HPC,
+	wire.OpDeferrableTSend: AIFull | HPC,
+	wire.OpMsgError:        allProfiles,
+}
+
+// has says whether one of the profiles has the operation.
+func (p Profiles) has(op wire.Opcode) bool { return opProfiles[op&0x3F]&p != 0 }
+
+// kindOps are the operations of the standard that the kinds of this API begin with. What a send becomes is decided in plan.
+var kindOps = [numOpKinds]wire.Opcode{OpSend: wire.OpSend, OpTagSend: wire.OpTaggedSend, OpWrite: wire.OpWrite, OpRead: wire.OpRead,
+	OpDatagram: wire.OpDatagramSend, OpAtomic: wire.OpAtomic, OpFetchAtomic: wire.OpFetchingAtomic, OpCompareAtomic: wire.OpFetchingAtomic}
