@@ -103,8 +103,11 @@ type Config struct {
 	RI            uint16        // resource index of endpoints that do not choose, 0: 15
 	RejectTooLong bool          // answer TOO_LONG instead of truncating, on all endpoints
 	Profiles      Profiles      // 0: DefaultProfiles
-	SmallHeader   bool          // take optimized headers, and send them to those that do
-	Incarnation   uint64        // another one for each start of the process; 0: starts need not differ
+	MaxRTR        int           // as in EndpointConfig, of endpoints that do not choose, like the next two
+	Unexpected    int
+	EagerSize     int
+	SmallHeader   bool   // take optimized headers, and send them to those that do
+	Incarnation   uint64 // another one for each start of the process; 0: starts need not differ
 }
 
 // headers is what a data packet has around its payload: Ethernet, IP, UDP, PDS, SES, CRC.

@@ -195,6 +195,10 @@ func (v nodeView) print(c *call) error {
 		rows = append(rows, switchFacts(v.Switch)...)
 	}
 	if v.Plan.Kind == topology.KindFEP {
+		if f := v.Plan.FEP; f != nil {
+			rows = append(rows, [2]string{"profiles", strings.Join(f.Profiles, ", ")},
+				[2]string{"messages", fmt.Sprintf("eager %s, %s kept unexpected, %d deferred, too long: %s, read data with ACK: %s", bytesText(f.Eager), bytesText(f.Unexpected), f.RTR, f.TooLong, bytesText(f.AckData))})
+		}
 		rows = append(rows, [2]string{"PDCs", fmt.Sprint(len(v.PDCs))})
 	}
 	ports := table{columns: []string{"PORT", "MAC", "LINK", "PEER", "PEER MAC", "PEER IPV4", "PEER IPV6", "RATE", "DELAY", "MTU", "QUEUE"}}

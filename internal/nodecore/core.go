@@ -118,6 +118,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop, DSCPUnmanaged: cfg.DSCP.Unreliable}
 	if p.FEP != nil {
 		fc.LB, fc.CSIG = p.FEP.LB, p.FEP.CSIG
+		semantics(p.FEP, &fc)
 	}
 	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
 		fc.Window = min(cfg.Window, realWindow)
@@ -126,6 +127,21 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 	}
 	n.FEP = fep.New(n.Node, fc)
 	return nil
+}
+
+// semantics says what an end point does with messages. Numbers of which 0 is none are -1 there.
+func semantics(p *topology.FEPConfig, c *fep.Config) {
+	orNone := func(n int64) int {
+		if n == 0 {
+			return -1
+		}
+		return int(n)
+	}
+	for _, word := range p.Profiles {
+		c.Profiles |= map[string]fep.Profiles{topology.ProfileAIBase: fep.AIBase, topology.ProfileAIFull: fep.AIFull, topology.ProfileHPC: fep.HPC}[word]
+	}
+	c.RejectTooLong = p.TooLong == topology.TooLongReject
+	c.EagerSize, c.Unexpected, c.MaxRTR, c.MaxAckData = int(p.Eager), orNone(p.Unexpected), orNone(int64(p.RTR)), orNone(p.AckData)
 }
 
 // routes reads routes as messages have them.
