@@ -18,12 +18,12 @@ const module = "github.com/uetlab/uetlab/"
 
 // layers lists all packages from the bottom up. A package imports from lower rows only.
 var layers = [][]string{
-	{"wire", "internal/vt", "workload/matrix", "internal/pktio", "internal/nearest", "topologies", "fabric/labdir", "fabric/yamltree", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark", "scripts/conformance"},
+	{"wire", "internal/vt", "workload/matrix", "internal/pktio", "internal/shm", "internal/nearest", "topologies", "fabric/labdir", "fabric/yamltree", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark", "scripts/conformance"},
 	{"internal/link", "internal/wheel", "fep/amo", "fep/match", "fep/mr", "scripts/wireshark/gen"},
 	{"internal/engine", "internal/clock", "fep/pds"},
 	{"fep", "switchd"},
-	{"fabric/topology"},
-	{"fabric/runtime"},
+	{"fabric/topology", "internal/attach", "fep/client"},
+	{"fabric/runtime", "internal/attach/attachtest"},
 	{"workload", "fabric/runtime/namespace"},
 	{"internal/ctl"},
 	{"internal/nodecore", "fabric/runtime/docker", "fabric/runtime/embedded", "fabric/wiring", "fabric/capture"},
@@ -39,9 +39,9 @@ var layers = [][]string{
 // in the simulator, so nothing in it may depend on the machine.
 var cores = []string{"wire", "internal/vt", "internal/link", "internal/wheel", "internal/engine", "fep", "switchd", "workload", "sim"}
 
-// isCore says whether a package is a core or part of one.
+// isCore says whether a package is a core or part of one. fep/client is the other side of the FEP: the processes that use it.
 func isCore(dir string) bool {
-	return slices.ContainsFunc(cores, func(c string) bool { return dir == c || strings.HasPrefix(dir, c+"/") })
+	return dir != "fep/client" && slices.ContainsFunc(cores, func(c string) bool { return dir == c || strings.HasPrefix(dir, c+"/") })
 }
 
 // tree parses the packages of the module: directory, as in an import path, to files without tests.

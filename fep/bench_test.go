@@ -41,3 +41,35 @@ func BenchmarkMessage(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkTagged is a tagged message of 8 bytes with a receive for it: both end points, both ports and the event queues.
+func BenchmarkTagged(b *testing.B) {
+	l := newLab(b, Config{})
+	src, dst := make([]byte, 8), make([]byte, 8)
+	n := 0
+	for i := range l.eps {
+		l.eps[i].done = func(vt.Time, Completion) { n++ }
+	}
+	post := func(now vt.Time) {
+		if err := l.eps[1].TagRecv(now, 0, dst, 5, 0); err != nil {
+			b.Error(err)
+		}
+	}
+	send := func(now vt.Time) {
+		if err := l.eps[0].TagSend(now, 1, src, 5, 0); err != nil {
+			b.Error(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		n = 0
+		at := l.now() + 1
+		l.call(1, at, post)
+		l.call(0, at+1, send)
+		for n < 2 {
+			if !l.step(vt.Never) {
+				b.Fatal("nothing left to do")
+			}
+		}
+	}
+}

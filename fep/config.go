@@ -95,7 +95,7 @@ type Config struct {
 
 	MessageIdle   time.Duration // target gives up a silent message after this, 0: 5 s
 	MaxMessages   int           // messages under way at the target; beyond it packets are refused with NO_SES_MSG_AVAIL; 0: no limit
-	MaxReturns    int           // packets of read data under way at the target; beyond it reads are refused with NO_RESOURCE; 0: 32768
+	MaxReturns    int           // packets of read data under way at the target; beyond it reads are acknowledged when their data is, and beyond 16 times it refused with NO_RESOURCE; 0: 4096
 	MaxRestarts   int           // restarts of a message that its target could not take, 0: 5, InfiniteRestarts: no limit, see NoRestart
 	NoRestart     bool          // such a message fails at once
 	RestartWait   time.Duration // the first restart comes after once to twice this, each later one after twice as long; 0: 50 ms
@@ -161,7 +161,7 @@ func (c *Config) resolve(maxFrame int, port link.Config) (pc pds.Config, err err
 		c.RI = defaultRI
 	}
 	if c.MaxReturns == 0 {
-		c.MaxReturns = 1 << 15
+		c.MaxReturns = 1 << 12
 	}
 	switch {
 	case c.NoRestart:

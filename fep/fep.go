@@ -30,10 +30,12 @@ type FEP struct {
 
 	epoch      uint64     // of the latest Reset
 	rng        *rand.Rand // backoffs
+	tx         txPool
 	mids       midPool
 	reads      map[uint16]*txMsg // by message ID: reads that packet delivery has, or that wait for data
 	smallReads map[smallRead]*txMsg
 	rx         rxList
+	recvs      *recvOp // pool
 	rets       retPool
 	kept       []byte // unused memory, see keep
 	sweep      wheel.Timer

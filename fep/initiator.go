@@ -60,6 +60,7 @@ type txMsg struct {
 	psn     wire.PSN
 	psnOn   uint16 // the PDC of psn: a read without message ID is known by them
 
+	inject   []byte // copies are made here
 	restarts uint8
 	wait     time.Duration // the first backoff
 	timer    wheel.Timer   // of the next restart
@@ -69,6 +70,21 @@ type txMsg struct {
 	next     *txMsg // in Endpoint.open
 	prev     *txMsg
 }
+
+// txPool is messages that have ended.
+type txPool struct{ free *txMsg }
+
+func (p *txPool) get() *txMsg {
+	m := p.free
+	if m == nil {
+		return &txMsg{}
+	}
+	p.free = m.next
+	*m = txMsg{inject: m.inject}
+	return m
+}
+
+func (p *txPool) put(m *txMsg) { m.next, p.free = p.free, m }
 
 // txList is messages in the order of posting.
 type txList struct{ head, tail *txMsg }
@@ -110,14 +126,16 @@ func (ep *Endpoint) start(now vt.Time, op *Op) error {
 		return err
 	}
 	f := ep.f
-	m := &txMsg{ep: ep, to: to, dst: op.Peer, kind: op.Kind, op: kindOps[op.Kind], flags: op.Flags, buf: op.Buf, length: uint32(len(op.Buf.B)),
-		match: op.Tag, data: op.Data, ctx: op.Ctx, posted: now}
-	m.plan(op)
-	if m.Mode != pds.UUD && f.mids.n >= maxMids {
+	if f.mids.n >= maxMids {
 		return ErrAgain
 	}
-	if op.Flags&FlagInject != 0 {
-		m.buf = Buffer{B: append([]byte(nil), op.Buf.B...)}
+	m := f.tx.get()
+	m.ep, m.to, m.dst, m.kind, m.op, m.flags, m.buf = ep, to, op.Peer, op.Kind, kindOps[op.Kind], op.Flags, op.Buf
+	m.length, m.match, m.data, m.ctx, m.posted = uint32(len(op.Buf.B)), op.Tag, op.Data, op.Ctx, now
+	m.plan(op)
+	if op.Flags&FlagInject != 0 && m.ext == nil {
+		m.inject = append(m.inject[:0], op.Buf.B...)
+		m.buf = Buffer{B: m.inject}
 	}
 	ep.open.add(m)
 	if m.Mode == pds.ROD && m.isSend() {
@@ -458,6 +476,7 @@ func (m *txMsg) settled(now vt.Time) {
 	m.state = txDone
 	m.freeID()
 	m.Unlock(now)
+	m.ep.f.tx.put(m)
 }
 
 // abandon ends an operation whose endpoint is closed. What packet delivery still has of it goes on without the buffer.

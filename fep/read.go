@@ -20,13 +20,30 @@ type retMsg struct {
 	small  bool
 	broken bool // the memory could not be read
 	job    uint32
+	late   *lateAnswer
 	free   *retMsg
+}
+
+// lateAnswer is the answer to a read request that waits until the data was delivered: so a reader cannot have the target queue more
+// than its PDC's range of PSNs.
+type lateAnswer struct {
+	h pds.Handle
+	r pds.Response
 }
 
 // retPool is the return data under way: how many packets, and contexts for more.
 type retPool struct {
 	n    int
 	free *retMsg
+	last *retMsg // what the request being handled began, if its answer has to wait
+}
+
+// holds takes the answer of a request whose data has to be delivered first.
+func (p *retPool) holds(q *pds.Request, r *pds.Response) {
+	late := p.last.late
+	p.last = nil
+	late.h, late.r = q.Handle(), *r
+	*r = pds.Response{Later: true, Job: r.Job, Bytes: r.Bytes}
 }
 
 // read answers a read request (uet-pds-ses.md 16.2): with the ACK if the whole read fits it, else by a packet of data.
@@ -55,6 +72,10 @@ func (f *FEP) read(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *respo
 		*ret = retMsg{}
 	}
 	f.rets.n++
+	if f.rets.n > f.cfg.MaxReturns {
+		ret.late = &lateAnswer{}
+		f.rets.last = ret
+	}
 	ret.f, ret.region, ret.at, ret.n, ret.off, ret.total, ret.mid, ret.job = f, m.region, at, uint16(q.n), q.off, m.length, m.mid, resp.job
 	ret.small, ret.psn = q.std == nil, q.psn
 	ret.S, ret.Len, ret.More = ret, int64(q.n), q.off+q.n < m.length
@@ -109,9 +130,12 @@ func (r *retMsg) Response(vt.Time, *pds.Packet, wire.NextHdr, []byte) {}
 func (r *retMsg) Rewind() bool { return false }
 
 // Done implements pds.Sender.
-func (r *retMsg) Done(vt.Time) {
+func (r *retMsg) Done(now vt.Time) {
 	r.f.rets.n--
-	r.region, r.free, r.f.rets.free = nil, r.f.rets.free, r
+	if r.late != nil {
+		r.f.m.Answer(now, r.late.h, &r.late.r)
+	}
+	r.region, r.late, r.free, r.f.rets.free = nil, nil, r.f.rets.free, r
 }
 
 // Failed implements pds.Sender: the reader learns of it from its own PDC.

@@ -31,6 +31,7 @@ type recvOp struct {
 	users  int // messages that are being placed
 	ctx    uint64
 	posted vt.Time
+	free   *recvOp
 }
 
 // OpenRecvQueue makes a shared receive queue. onComplete, which may be nil, hears of receives that end without a message; the others
@@ -65,7 +66,14 @@ func (q *RecvQueue) Post(now vt.Time, op *Op) error {
 }
 
 func (q *RecvQueue) post(now vt.Time, op *Op, from uint32) error {
-	r := &recvOp{q: q, kind: op.Kind, multi: op.Flags&FlagMultiRecv != 0, job: op.Job, buf: op.Buf, ctx: op.Ctx, posted: now}
+	r := q.f.recvs
+	if r == nil {
+		r = &recvOp{}
+	} else {
+		q.f.recvs = r.free
+		*r = recvOp{}
+	}
+	r.q, r.kind, r.multi, r.job, r.buf, r.ctx, r.posted = q, op.Kind, op.Flags&FlagMultiRecv != 0, op.Job, op.Buf, op.Ctx, now
 	r.V, r.Any, r.From, r.Tag, r.Ignore = r, op.Peer == AnySource, from, op.Tag, op.Ignore
 	s := spaceTagged
 	if op.Kind == OpRecv {
@@ -121,12 +129,18 @@ func (q *RecvQueue) claim(r *recvOp, length uint32) (at, room int) {
 // release ends the use of a receive by one message. The flags are for its completion.
 func (r *recvOp) release() (fl Flags) {
 	if r.users--; r.users == 0 && (r.off || !r.multi) {
-		r.buf = Buffer{}
 		if r.multi {
 			fl = FlagMultiRecv
 		}
+		r.put()
 	}
 	return fl
+}
+
+// put lets go of the buffer.
+func (r *recvOp) put() {
+	r.buf = Buffer{}
+	r.free, r.q.f.recvs = r.q.f.recvs, r
 }
 
 // Cancel takes back the oldest receive with this Ctx that no message has matched; it completes with ErrCancelled. False says that
@@ -150,7 +164,7 @@ func (q *RecvQueue) withdraw(now vt.Time, p *match.Posted[*recvOp], r *recvOp, e
 	if r.users > 0 {
 		return // the last message that it has tells
 	}
-	r.buf = Buffer{}
+	defer r.put()
 	if q.done != nil {
 		c := Completion{Kind: r.kind, Ctx: r.ctx, Src: -1, Tag: r.Tag, Err: err, Posted: r.posted, Acked: now}
 		if r.multi {

@@ -7,6 +7,9 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
+// mostReturns times Config.MaxReturns packets of read data are the most that are kept ready for all readers together.
+const mostReturns = 16
+
 // Request implements pds.Upper.
 func (f *FEP) Request(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCode {
 	if q.Return {
@@ -33,14 +36,16 @@ func (f *FEP) Request(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCod
 		if f.cfg.MaxMessages > 0 && f.rx.n >= f.cfg.MaxMessages {
 			return wire.NackNoSESMsgAvail
 		}
-		if p.op == wire.OpRead && f.rets.n >= f.cfg.MaxReturns {
+		if p.op == wire.OpRead && f.rets.n >= mostReturns*f.cfg.MaxReturns {
 			return wire.NackNoResource
 		}
 	}
 	resp := response{op: wire.RespDefault, rc: wire.RCOK, job: p.head.JobID(), gen: p.head.RIGeneration(), mid: p.mid}
 	f.deliver(now, q, m, p, &resp, r)
 	resp.fill(r)
-	if f.cfg.AnswerDelay > 0 && !r.Later {
+	if f.rets.last != nil {
+		f.rets.holds(q, r)
+	} else if f.cfg.AnswerDelay > 0 {
 		f.answerLater(now, q, r)
 	}
 	return 0

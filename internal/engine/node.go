@@ -48,6 +48,7 @@ type Node struct {
 	lines   lines           // then arrivals and serializers
 	q       vt.Queue[event] // then ends of pauses, timers and calls
 	now     vt.Time
+	stop    bool // Interrupt was called
 	latency time.Duration
 	labSeed uint64
 	runSeed uint64
@@ -139,12 +140,17 @@ func (n *Node) Next() vt.Time {
 	return min(n.lines.arrival, n.lines.freed, n.q.Next(), n.changes.Next())
 }
 
-// Advance handles all events up to and including bound, in order, and says how many there were.
+// Interrupt has Advance return after the event that is being handled, so that something outside of the node can act at its
+// time. Outside of Advance it does nothing.
+func (n *Node) Interrupt() { n.stop = true }
+
+// Advance handles all events up to and including bound, in order, and says how many there were. Interrupt ends it earlier.
 func (n *Node) Advance(bound vt.Time) int {
+	n.stop = false
 	handled := 0
 	for {
 		t := n.Next()
-		if t > bound || t == vt.Never {
+		if t > bound || t == vt.Never || n.stop {
 			return handled
 		}
 		n.now = max(n.now, t)

@@ -1,0 +1,88 @@
+package attach
+
+import (
+	"container/heap"
+
+	"github.com/uetlab/uetlab/internal/shm"
+	"github.com/uetlab/uetlab/internal/vt"
+)
+
+// wake is a time at which a process wants to go on.
+type wake struct {
+	t    vt.Time
+	c    *client
+	seq  uint64
+	slot uint32
+}
+
+// wakeHeap orders wakes by time, and at one time by process, so that it does not matter who asked first.
+type wakeHeap []wake
+
+func (h wakeHeap) Len() int { return len(h) }
+func (h wakeHeap) Less(i, j int) bool {
+	a, b := &h[i], &h[j]
+	switch {
+	case a.t != b.t:
+		return a.t < b.t
+	case a.c.job != b.c.job:
+		return a.c.job < b.c.job
+	case a.c.process != b.c.process:
+		return a.c.process < b.c.process
+	}
+	return a.seq < b.seq
+}
+func (h wakeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *wakeHeap) Push(x any) { *h = append(*h, x.(wake)) }
+
+// Pop implements heap.Interface.
+func (h *wakeHeap) Pop() any {
+	n := len(*h) - 1
+	w := (*h)[n]
+	(*h)[n] = wake{}
+	*h = (*h)[:n]
+	return w
+}
+
+// armWake sees to it that the node calls at the first wake.
+func (s *Server) armWake(now vt.Time) {
+	if len(s.wakes) == 0 {
+		return
+	}
+	if t := max(now, s.wakes[0].t); t < s.wakeArmed {
+		s.wakeArmed = t
+		s.node.Call(t, s.wakeCall)
+	}
+}
+
+// onWake wakes one process; others of the same instant have calls of their own.
+func (s *Server) onWake(now vt.Time) {
+	if now >= s.wakeArmed {
+		s.wakeArmed = vt.Never
+	}
+	if len(s.wakes) > 0 && s.wakes[0].t <= now {
+		w := heap.Pop(&s.wakes).(wake)
+		e := shm.CQE{Op: shm.OpWake, Peer: -1, Posted: int64(w.c.ops[w.slot].posted)}
+		w.c.finish(now, w.slot, &e, true)
+	}
+	s.armWake(now)
+}
+
+func (s *Server) addWake(now vt.Time, c *client, slot uint32, t vt.Time) {
+	s.wakeSeq++
+	heap.Push(&s.wakes, wake{max(t, now), c, s.wakeSeq, slot})
+	s.armWake(now)
+}
+
+func (s *Server) forgetWakes(c *client) {
+	kept := s.wakes[:0]
+	for _, w := range s.wakes {
+		if w.c != c {
+			kept = append(kept, w)
+		}
+	}
+	clear(s.wakes[len(kept):])
+	s.wakes = kept
+	heap.Init(&s.wakes)
+}
