@@ -230,6 +230,13 @@ func (s *Spec) PIDs() []uint16 {
 	return pids
 }
 
+// Operations bounds what a rank has open at one time: what an end point must have room for.
+func (s *Spec) Operations(rank int) int {
+	var b barrier
+	b.init(s.Ranks, false, nil)
+	return 2*len(s.schedule(rank).ops) + 4*b.rounds + 1 // what others leave behind may still be acknowledged when the next iteration is posted
+}
+
 // On lists the ranks that node id has, in their order.
 func (s *Spec) On(id int) (ranks []int) {
 	for i, n := range s.Nodes {
