@@ -40,6 +40,8 @@ type Node struct {
 	mem    *Memory
 	part   *part // nil: none
 	report func(workload.RankResult)
+
+	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 }
 
 // MaxFrame is the longest Ethernet frame of a node, in bytes without trailer.

@@ -47,6 +47,9 @@ func (n *Node) StartRun(r ctl.Run) error {
 		if !r.Warm {
 			n.DropArrivals(before)
 			n.Node.StartRun(now, r.Seed)
+			if n.AfterReset != nil {
+				n.AfterReset(now)
+			}
 		}
 		if len(r.Ranks) == 0 {
 			return

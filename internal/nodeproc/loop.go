@@ -75,6 +75,7 @@ type loop struct {
 	lonely    bool                       // the heartbeat is missing
 	turns     uint                       // of the loop, to look at the clock only now and then
 	stop      bool
+	clients   clients
 }
 
 const (
@@ -230,16 +231,17 @@ func (l *loop) agreed() bool {
 		bound = min(bound, l.seg.Virt0+vt.Time(float64(gone)*1000/float64(l.seg.K)))
 	}
 	bound = min(bound, l.seg.Limit)
+	held := l.serve(l.horizon)
 	if bound <= l.horizon && !l.busy {
 		return false
 	}
 	l.enter()
-	if bound > l.horizon {
+	if bound > l.horizon && !held {
 		if l.node.Advance(bound) > 0 {
 			l.page.Sweeps.Add(1)
 		}
 		l.flush()
-		l.horizon = bound
+		l.horizon = l.reached(bound)
 	}
 	l.show()
 	return true
@@ -252,6 +254,7 @@ func (l *loop) realtime() bool {
 	if l.turns%256 == 0 {
 		l.overflows()
 	}
+	l.serve(now)
 	if l.node.Next() > now && !l.busy {
 		return false
 	}
@@ -277,7 +280,7 @@ func (l *loop) show() {
 	p.Frames.Store(l.frames)
 	p.Late.Store(l.late)
 	p.Worst.Store(int64(l.worst))
-	p.Next.Store(int64(l.node.Next()))
+	p.Next.Store(int64(min(l.node.Next(), l.showClients())))
 	p.Horizon.Store(int64(l.horizon))
 	l.busy = false
 	p.Seq.Add(1)
@@ -398,6 +401,12 @@ func (l *loop) wait() error {
 	if err := l.look(); err != nil {
 		return err
 	}
+	if l.clients.stands() {
+		return l.block(thinks)
+	}
+	if l.clients.lively() {
+		return nil
+	}
 	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
 	switch {
 	case l.seg.Flags&clock.Real != 0 && l.idle.tries > 2:
@@ -436,6 +445,13 @@ func (l *loop) block(d time.Duration) error {
 	if l.orphan != 0 {
 		fds = fds[1:]
 		d = redial
+	}
+	if l.clients.Server != nil {
+		fds = append(fds, unix.PollFd{Fd: int32(l.clients.FD()), Events: unix.POLLIN})
+		defer l.clients.Awake()
+		if !l.clients.Sleep() {
+			return nil
+		}
 	}
 	var ts *unix.Timespec
 	if d >= 0 {
