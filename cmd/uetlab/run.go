@@ -21,8 +21,8 @@ func runCommand() *cli.Command {
 			"Figures are virtual time. Exit code 8 says that the data was wrong, 9 that the run's fidelity is invalid.",
 		examples: []string{"uetlab run allreduce --size 4MiB --ranks 8 --check", "uetlab run permutation --size 2MiB --seed 1",
 			"uetlab run alltoall --size 8:128M:2 --format json # a sweep", "uetlab run sendrecv --ranks 0,3,5 --iters 10",
-			"uetlab run matrix --file x.cm --emit htsim", "uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0"},
-		flags: labFlags(append(workloadFlags(), traceFlags()...)...), run: runWorkload}.command()
+			"uetlab run allreduce --per-node 2 --processes --check", "uetlab run matrix --file x.cm --emit htsim", "uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0"},
+		flags: labFlags(append(append(workloadFlags(), processFlags()...), traceFlags()...)...), run: runWorkload}.command()
 }
 
 // workloadFlags are the flags that say what is run; run and sim have them in common.
@@ -42,6 +42,14 @@ func workloadFlags() []cli.Flag {
 		&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
 		&cli.BoolFlag{Name: "ordered", Usage: "keep messages in order: mode ROD, one path and go-back-N, instead of RUD"},
 	}, matrixFlags()...)
+}
+
+// processFlags have ranks be processes.
+func processFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "processes", Usage: "one process for each rank, which uses the FEP of its node like any application; same figures"},
+		&cli.BoolFlag{Name: "free", Usage: "with --processes: FEPs do not wait for them, so that their speed counts; verdict free"},
+	}
 }
 
 func workloadText() string {
@@ -125,6 +133,9 @@ func runWorkload(c *call) error {
 	req, err := runRequest(c, c.arg(0))
 	if err != nil {
 		return err
+	}
+	if req.Processes, req.Free = c.Bool("processes"), c.Bool("free"); req.Free && !req.Processes {
+		return usage("--free: there are no processes to be free").WithHint("add --processes")
 	}
 	trace, err := c.tracing()
 	if err != nil {

@@ -21,7 +21,9 @@ type RunRequest struct {
 	Iterations int     `json:"iterations"`
 	Check      bool    `json:"check"` // compare the data element by element
 	Seed       uint64  `json:"seed"`
-	Warm       bool    `json:"warm"` // keep PDCs and state from before
+	Warm       bool    `json:"warm"`                // keep PDCs and state from before
+	Processes  bool    `json:"processes,omitempty"` // each rank is a process of its own that uses the FEP of its node
+	Free       bool    `json:"free,omitempty"`      // with Processes: FEPs do not wait for them
 	// The rest is as in workload.Spec; zero values stand for its defaults.
 	Algo    string `json:"algo,omitempty"`
 	Op      string `json:"op,omitempty"`

@@ -28,6 +28,7 @@ type run struct {
 
 	queues [][]ctl.Queue // at its end, by node
 	armed  bool          // changes had waited for it
+	crew   *crew         // processes of the ranks; nil: the FEPs play them
 
 	mu      sync.Mutex
 	results map[int]workload.RankResult
@@ -139,6 +140,14 @@ func (d *Daemon) spec(req api.RunRequest, size int64) (workload.Spec, error) {
 
 func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequest, emit func(api.RunEvent) error) (*workload.Result, error) {
 	r := newRun(spec)
+	if req.Processes {
+		c, err := d.gather(ctx, r, req.Free)
+		if err != nil {
+			return nil, err
+		}
+		r.crew = c
+		defer c.leave()
+	}
 	before, err := d.begin(ctx, r, req.Warm)
 	if err != nil {
 		return nil, err
@@ -238,7 +247,7 @@ func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Addrs: addrs}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Addrs: addrs, Job: r.crew.jobID()}}
 	}); err != nil {
 		return err
 	}
@@ -289,7 +298,12 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 			}
 		}
 		if err := r.failed(); err != nil {
-			return err
+			return r.crew.blame(err)
+		}
+		if r.crew != nil {
+			if err := r.crew.crashed(); err != nil {
+				return err
+			}
 		}
 		c.mu.Lock()
 		if !c.paused && !d.real() {
@@ -319,7 +333,7 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 		}
 		sleep(tick)
 	}
-	return r.failed() // all at once
+	return r.crew.blame(r.failed()) // all at once
 }
 
 func (d *Daemon) progress(r *run, hi vt.Time) *api.RunProgressInfo {

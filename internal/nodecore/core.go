@@ -42,6 +42,8 @@ type Node struct {
 	report func(workload.RankResult)
 
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
+	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
+	Begin func(now vt.Time, job uint32, pid uint16) bool
 }
 
 // MaxFrame is the longest Ethernet frame of a node, in bytes without trailer.

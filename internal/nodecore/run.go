@@ -1,9 +1,12 @@
 package nodecore
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
@@ -18,11 +21,13 @@ type part struct {
 	addrs []netip.Addr
 	pids  []uint16
 	ranks []*workload.Rank
+
+	reported map[int]bool // of the ranks that are processes
 }
 
 // StartRun schedules the beginning of a run at r.At. Nobody has begun it yet: what has arrived by now is not the run's.
 func (n *Node) StartRun(r ctl.Run) error {
-	p := &part{n: n, Run: r}
+	p := &part{n: n, Run: r, reported: map[int]bool{}}
 	for _, s := range r.Addrs {
 		a, err := netip.ParseAddr(s)
 		if err != nil {
@@ -59,10 +64,44 @@ func (n *Node) StartRun(r ctl.Run) error {
 			runtime.GC() // the buffers of the run before are garbage now: both at once could be more than the node may use
 		}
 		p.ranks = make([]*workload.Rank, len(r.Ranks))
+		start := p.start
+		if r.Job != 0 {
+			start = p.startProcess
+		}
 		for i := range r.Ranks {
-			n.Call(now, func(now vt.Time) { p.start(now, i) })
+			n.Call(now, func(now vt.Time) { start(now, i) })
 		}
 	})
+	return nil
+}
+
+// startProcess begins the part of a rank that is a process of its own.
+func (p *part) startProcess(now vt.Time, i int) {
+	me := p.Ranks[i]
+	if n := p.n; n.Begin == nil || !n.Begin(now, p.Job, p.pids[me]) {
+		p.reported[me] = true
+		n.report(workload.RankResult{Rank: me, Error: fmt.Sprintf("its process is not there: none of job %d with PIDonFEP %d waits for the run", p.Job, p.pids[me])})
+	}
+}
+
+// Report takes what an attached process says of its part of the run: a workload.RankResult in JSON.
+func (n *Node) Report(job uint32, pid uint16, b []byte) error {
+	p := n.part
+	if p == nil || p.Job == 0 || p.Job != job {
+		return errors.New("no run of this job is under way")
+	}
+	var r workload.RankResult
+	if err := json.Unmarshal(b, &r); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	switch {
+	case !slices.Contains(p.Ranks, r.Rank) || p.pids[r.Rank] != pid:
+		return fmt.Errorf("report: rank %d is another process", r.Rank)
+	case p.reported[r.Rank]:
+		return fmt.Errorf("report: rank %d has reported already", r.Rank)
+	}
+	p.reported[r.Rank] = true
+	n.report(r)
 	return nil
 }
 

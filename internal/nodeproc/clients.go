@@ -28,14 +28,14 @@ func (p *proc) serveProcesses(l *loop) error {
 	if p.core.FEP == nil {
 		return nil
 	}
-	s, err := attach.New(p.core.Node, p.core.FEP, attach.Config{Wall: l.wall.Now})
+	s, err := attach.New(p.core.Node, p.core.FEP, attach.Config{Wall: l.wall.Now, Report: p.core.Report})
 	if err != nil {
 		return err
 	}
 	if err := s.Listen(shm.DefaultSocket); err != nil {
 		return fmt.Errorf("socket for processes: %w", err)
 	}
-	p.core.AfterReset = s.AfterReset
+	p.core.AfterReset, p.core.Begin = s.AfterReset, s.Begin
 	l.clients.Server = s
 	return nil
 }

@@ -3,6 +3,7 @@ package rankproc
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,18 +17,23 @@ const (
 	tagGo    uint64 = 3<<62 | 2
 )
 
-// Virtual times of the meeting.
 const (
-	retryFirst = 100 * time.Microsecond // between tries to reach rank 0, doubled each time …
-	retryMost  = 50 * time.Millisecond  // … up to here
-	goAhead    = time.Millisecond       // from rank 0's word to the start, as long as the word needs to be everywhere
+	retryFirst = 5 * time.Millisecond   // between tries to reach rank 0, in wall time since it is people that are slow; doubled each time …
+	retryMost  = 200 * time.Millisecond // … up to here
+	goAhead    = time.Millisecond       // virtual time from rank 0's word to the start, so that the word is everywhere by then
 )
 
 // meet finds the other ranks: all call rank 0 until it is there, and when it has heard of everybody it names a virtual time at which
 // all start.
 func (r *Rank) meet(ctx context.Context, ready func()) (time.Duration, error) {
 	ready()
-	at, err := r.agree(ctx)
+	wctx := ctx
+	if r.task.Wait > 0 {
+		var cancel context.CancelFunc
+		wctx, cancel = context.WithTimeoutCause(ctx, r.task.Wait, errors.New("they did not come in time: start them all, or wait longer"))
+		defer cancel()
+	}
+	at, err := r.agree(wctx)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNoPeer, err)
 	}
@@ -57,9 +63,12 @@ func (r *Rank) agree(ctx context.Context) (time.Duration, error) {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
-		if err := r.d.Sleep(ctx, wait); err != nil {
-			return 0, err
-		}
+		r.d.Outside(func() {
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+		})
 	}
 	if _, err := r.next(ctx); err != nil {
 		return 0, err

@@ -16,6 +16,9 @@ import (
 	"github.com/uetlab/uetlab/workload"
 )
 
+// Ready is the line by which a process that the lab daemon has started says that it waits for the run.
+const Ready = "ready"
+
 // Task says what a rank plays, and where it finds the others.
 type Task struct {
 	Spec  workload.Spec `json:"spec"`
@@ -25,7 +28,8 @@ type Task struct {
 	Token []byte        `json:"token,omitempty"` // of the job, 16 bytes; none: the job is open
 	Free  bool          `json:"free,omitempty"`  // the FEP does not wait for it
 	// Meet has the rank find the others over the network and agree with them on a time; else a run of the lab tells it when to start.
-	Meet bool `json:"meet,omitempty"`
+	Meet bool          `json:"meet,omitempty"`
+	Wait time.Duration `json:"-"` // Meet: how long the others may take to come, in wall time; 0: without end
 }
 
 // Peer is where a rank is.
@@ -51,6 +55,9 @@ type Rank struct {
 func Attach(ctx context.Context, socket string, t Task) (*Rank, error) {
 	if t.Rank < 0 || t.Rank >= len(t.Peers) || len(t.Peers) != t.Spec.Ranks {
 		return nil, fmt.Errorf("rank %d: %d ranks are to be reached, the run has %d", t.Rank, len(t.Peers), t.Spec.Ranks)
+	}
+	if err := t.Spec.Validate(); err != nil {
+		return nil, fmt.Errorf("rank %d: %w", t.Rank, err)
 	}
 	o := client.DomainOptions{PID: int(t.Peers[t.Rank].PID), Job: t.Job, Free: t.Free}
 	if len(t.Token) > 0 && copy(o.Token[:], t.Token) != len(o.Token) {
