@@ -13,7 +13,7 @@ import (
 
 // limit is a guard against hanging, not a measure.
 func limit(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -151,12 +151,25 @@ func TestSendOfEverySizeAndKindOfMemory(t *testing.T) {
 				}
 			}
 		})
-		f.Do(func() {
-			for i := range 2 {
-				if st := f.Server(i).Stat(); st != (client.Stat{}) || f.Server(i).Work() != 0 {
-					t.Errorf("node %d still holds %+v, work %d", i, st, f.Server(i).Work())
-				}
+		empty(t, f)
+	}
+}
+
+// empty waits until all processes are gone, and looks that nothing of theirs is left.
+func empty(t testing.TB, f *attachtest.Fabric) {
+	t.Helper()
+	for i := range f.Nodes() {
+		var st client.Stat
+		var work uint64
+		for ctx := limit(t); ctx.Err() == nil; {
+			f.Do(func() { st, work = f.Server(i).Stat(), f.Server(i).Work() })
+			if st.Processes == 0 && work == 0 {
+				break
 			}
-		})
+		}
+		st.FreeCalls = 0
+		if st != (client.Stat{}) || work != 0 {
+			t.Errorf("node %d still holds %+v, work %d", i, st, work)
+		}
 	}
 }

@@ -119,6 +119,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window, Class: cfg.Class,
 		CSIGCompactTPID: wire.EtherType(cfg.CSIG[0]), CSIGWideTPID: wire.EtherType(cfg.CSIG[1]), ByRef: n.mem.Pool != nil,
 		DSCPData: cfg.DSCP.Data, DSCPRetx: cfg.DSCP.Retx, DSCPControl: cfg.DSCP.Control,
+		Incarnation: uint64(cfg.Start),
 		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop, DSCPUnmanaged: cfg.DSCP.Unreliable}
 	if p.FEP != nil {
 		fc.LB, fc.CSIG = p.FEP.LB, p.FEP.CSIG

@@ -47,6 +47,7 @@ type Fabric struct {
 	mu   sync.Mutex
 	todo []func()
 	end  bool
+	once sync.Once
 }
 
 // New starts a fabric; Close ends it.
@@ -106,6 +107,9 @@ func (f *Fabric) add(i int) error {
 	return srv.Listen(f.Socket(i))
 }
 
+// Nodes is the number of nodes.
+func (f *Fabric) Nodes() int { return f.cfg.Nodes }
+
 // Socket is where processes find the FEP of a node.
 func (f *Fabric) Socket(i int) string { return filepath.Join(f.dir, fmt.Sprintf("fep%d", i)) }
 
@@ -140,8 +144,10 @@ func (f *Fabric) Close() {
 	f.mu.Unlock()
 	f.poke()
 	<-f.done
-	unix.Close(f.stop)
-	os.RemoveAll(f.dir)
+	f.once.Do(func() {
+		unix.Close(f.stop)
+		os.RemoveAll(f.dir)
+	})
 }
 
 // wires take what a node sends to where it is addressed.
