@@ -85,6 +85,7 @@ type Daemon struct {
 	downDone chan struct{}
 	servers  []*http.Server
 	crews    atomic.Uint32 // runs with processes so far
+	leaping  sync.Mutex    // from the look at the pages that decides a leap to the write of the clock page
 }
 
 const (
