@@ -15,6 +15,7 @@ import (
 const (
 	tagHello uint64 = 3<<62 | 1
 	tagGo    uint64 = 3<<62 | 2
+	tagBye   uint64 = 3<<62 | 3
 )
 
 const (
@@ -55,6 +56,9 @@ func (r *Rank) agree(ctx context.Context) (time.Duration, error) {
 	if err := r.ep.TRecv(buf[:8], 0, tagGo, 0, tagGo); err != nil {
 		return 0, err
 	}
+	if err := r.ep.TRecv(nil, 0, tagBye, 0, tagBye); err != nil { // as early
+		return 0, err
+	}
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		_, err := r.ep.Do(ctx, &client.Op{Kind: fep.OpTagSend, Peer: 0, Tag: tagHello})
 		if err == nil {
@@ -80,6 +84,11 @@ func (r *Rank) agree(ctx context.Context) (time.Duration, error) {
 func (r *Rank) gather(ctx context.Context, buf []byte) (time.Duration, error) {
 	for i := 1; i < len(r.task.Peers); i++ {
 		if err := r.ep.TRecv(nil, i, tagHello, 0, tagHello); err != nil {
+			return 0, err
+		}
+	}
+	for i := 1; i < len(r.task.Peers); i++ {
+		if err := r.ep.TRecv(nil, i, tagBye, 0, tagBye); err != nil {
 			return 0, err
 		}
 	}
@@ -117,4 +126,34 @@ func (r *Rank) next(ctx context.Context) (client.Completion, error) {
 			return cs[0], cs[0].Err
 		}
 	}
+}
+
+// part has all ranks stay until the last has played: others may still write into their memory.
+func (r *Rank) part(ctx context.Context) error {
+	n := len(r.task.Peers)
+	if r.task.Rank != 0 {
+		if err := r.ep.TSend(nil, 0, tagBye, tagBye); err != nil {
+			return err
+		}
+		return r.skip(ctx, 2) // sent, and heard
+	}
+	if err := r.skip(ctx, n-1); err != nil {
+		return err
+	}
+	for i := 1; i < n; i++ {
+		if err := r.ep.TSend(nil, i, tagBye, tagBye); err != nil {
+			return err
+		}
+	}
+	return r.skip(ctx, n-1)
+}
+
+// skip waits for n farewells, of which some may have been heard while this rank played.
+func (r *Rank) skip(ctx context.Context, n int) error {
+	for r.byes += n; r.byes > 0; r.byes-- {
+		if _, err := r.next(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -102,8 +102,8 @@ func TestRunsBeginWithTheNode(t *testing.T) {
 	}
 	defer f.Close()
 	f.Do(func() { f.Server(0).AllowJob(7, [16]byte(token), true) })
-	// Both on one node, and a thousand iterations: the report is longer than a message.
-	list := tasks(workload.Spec{Workload: workload.Sendrecv, Size: 100, Iters: 1000, Check: true, Seed: 1, Guard: time.Microsecond}, 1, 2, 7)
+	// Both on one node, and 200 iterations: the report is longer than a message.
+	list := tasks(workload.Spec{Workload: workload.Sendrecv, Size: 100, Iters: 200, Check: true, Seed: 1, Guard: time.Microsecond}, 1, 2, 7)
 	if _, err := Attach(t.Context(), f.Socket(0), list[0]); err == nil {
 		t.Error("a stranger joins the job")
 	}
@@ -143,7 +143,7 @@ func TestRunsBeginWithTheNode(t *testing.T) {
 	}
 	done.Wait()
 	for pid := range uint16(2) {
-		if r := reports[pid]; r.Rank != int(pid) || r.Wrong != 0 || r.Error != "" || len(r.Iterations) != 1000 {
+		if r := reports[pid]; r.Rank != int(pid) || r.Wrong != 0 || r.Error != "" || len(r.Iterations) != 200 {
 			t.Errorf("process %d: rank %d, %d wrong, %q, %d iterations", pid, r.Rank, r.Wrong, r.Error, len(r.Iterations))
 		}
 	}
