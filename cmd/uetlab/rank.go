@@ -30,10 +30,10 @@ const firstPID = workload.MaxPerNode / 2
 func rankCommand() *cli.Command {
 	return verb{name: "rank", args: "WORKLOAD", usage: "be one rank of a workload, as a process in a node", max: 1,
 		text: "It uses the FEP of the node that it runs in, like any application, and plays what the rank of run would play: run --processes\n" +
-			"starts one for each rank. By hand, start all ranks with the same arguments but for --rank, in any order: they call rank 0, which\n" +
+			"starts one for each rank. By hand, uetlab exec NODE -- uetlab rank … starts one; start all with the same arguments but for --rank, in any order: they call rank 0, which\n" +
 			"names the moment at which all begin. The times are virtual, counted from there. Exit code 8 says that the data was wrong.",
-		examples: []string{"uetlab exec host0 -- uetlab rank --rank 0 --hosts host0,host1 sendrecv --size 1MiB",
-			"uetlab exec host1 -- uetlab rank --rank 1 --of 4 --hosts host0,host1 allreduce --check # two ranks on each"},
+		examples: []string{"uetlab rank --rank 0 --hosts host0,host1 sendrecv --size 1MiB # in host0: uetlab exec host0 -- uetlab rank …",
+			"uetlab rank --rank 2 --of 4 --hosts host0,host1 allreduce --check # in host1, which has ranks 2 and 3"},
 		flags: append([]cli.Flag{
 			&cli.IntFlag{Name: "rank", Value: -1, Usage: "`NUMBER` of this rank, from 0"},
 			&cli.IntFlag{Name: "of", Usage: "how many `RANKS` there are; default one on each host"},
@@ -96,7 +96,7 @@ func rankText(t *rankproc.Task, r *workload.RankResult) string {
 // handTask reads the command line of a person.
 func (c *call) handTask() (t rankproc.Task, err error) {
 	if len(c.args) == 0 {
-		return t, usage("rank: which workload?").WithHint("for example %s", c.Command.UsageText[:strings.IndexByte(c.Command.UsageText, '\n')])
+		return t, usage("rank: which workload?").WithHint("for example uetlab rank --rank 0 --hosts host0,host1 sendrecv")
 	}
 	req, err := runRequest(c, c.arg(0))
 	switch {
