@@ -14,31 +14,40 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// two runs a program at each of two nodes and waits for both. In a lab each would be a process of its own, started with
-// `uetlab exec host0 -- program`, that calls client.Open("").
-func two(programs ...func(ctx context.Context, fab *client.Fabric) error) {
+// two attaches a process at each of two nodes, runs their programs, and waits for both. In a lab each would be a process of its own, started
+// with `uetlab exec host0 -- program`, that calls client.Open("").
+func two(programs ...func(ctx context.Context, d *client.Domain, cq *client.CQ, ep *client.Endpoint) error) {
 	f, err := attachtest.New(attachtest.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer f.Close()
+	ctx := context.Background()
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	begin := make(chan struct{})
+	defer close(begin) // time stands still until all are attached and one of them waits
 	for i, program := range programs {
+		d, cq, ep, err := open(ctx, f.Socket(i), 1-i)
+		if err != nil {
+			log.Fatal(err)
+		}
 		wg.Go(func() {
-			fab, err := client.Open(f.Socket(i))
-			if err == nil {
-				err = program(context.Background(), fab)
-			}
-			if err != nil {
+			defer d.Close()
+			<-begin
+			if err := program(ctx, d, cq, ep); err != nil {
 				log.Print(err)
 			}
 		})
 	}
-	wg.Wait()
 }
 
 // open attaches as PIDonFEP 1 and opens an endpoint that knows the other node's as index 0.
-func open(ctx context.Context, fab *client.Fabric, other int) (*client.Domain, *client.CQ, *client.Endpoint, error) {
+func open(ctx context.Context, socket string, other int) (*client.Domain, *client.CQ, *client.Endpoint, error) {
+	fab, err := client.Open(socket)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	d, err := fab.Domain(ctx, client.DomainOptions{PID: 1})
 	if err != nil {
 		return nil, nil, nil, err
@@ -63,12 +72,7 @@ func open(ctx context.Context, fab *client.Fabric, other int) (*client.Domain, *
 
 // A tagged message of 1 MiB over 400 Gb/s and 500 ns. Virtual time does not depend on how fast the machine is.
 func Example() {
-	two(func(ctx context.Context, fab *client.Fabric) error {
-		d, cq, ep, err := open(ctx, fab, 1)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
+	two(func(ctx context.Context, d *client.Domain, cq *client.CQ, ep *client.Endpoint) error {
 		mem, err := d.Alloc(ctx, 1<<20)
 		if err != nil {
 			return err
@@ -85,12 +89,7 @@ func Example() {
 		}
 		fmt.Println("acknowledged after", cs[0].Acked-cs[0].Posted)
 		return cs[0].Err
-	}, func(ctx context.Context, fab *client.Fabric) error {
-		d, cq, ep, err := open(ctx, fab, 0)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
+	}, func(ctx context.Context, d *client.Domain, cq *client.CQ, ep *client.Endpoint) error {
 		buf := make([]byte, 1<<20)
 		if err := ep.TRecv(buf, client.AnySource, 7, 0, "first"); err != nil {
 			return err
@@ -109,12 +108,7 @@ func Example() {
 
 // A counter in the memory of another process, which sleeps all the while.
 func ExampleEndpoint_FetchAtomic() {
-	two(func(ctx context.Context, fab *client.Fabric) error {
-		d, _, ep, err := open(ctx, fab, 1)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
+	two(func(ctx context.Context, d *client.Domain, cq *client.CQ, ep *client.Endpoint) error {
 		if err := d.SleepUntil(ctx, time.Millisecond); err != nil {
 			return err
 		}
@@ -127,12 +121,7 @@ func ExampleEndpoint_FetchAtomic() {
 			fmt.Println("before:", binary.LittleEndian.Uint64(old))
 		}
 		return nil
-	}, func(ctx context.Context, fab *client.Fabric) error {
-		d, _, ep, err := open(ctx, fab, 0)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
+	}, func(ctx context.Context, d *client.Domain, cq *client.CQ, ep *client.Endpoint) error {
 		mem, err := d.Alloc(ctx, 8)
 		if err != nil {
 			return err
@@ -155,12 +144,7 @@ func ExampleEndpoint_FetchAtomic() {
 
 // Work takes virtual time only if the program says so.
 func ExampleDomain_Compute() {
-	two(func(ctx context.Context, fab *client.Fabric) error {
-		d, err := fab.Domain(ctx, client.DomainOptions{PID: client.AnyPID})
-		if err != nil {
-			return err
-		}
-		defer d.Close()
+	two(func(ctx context.Context, d *client.Domain, cq *client.CQ, ep *client.Endpoint) error {
 		before := d.Now()
 		time.Sleep(time.Millisecond) // of the wall
 		fmt.Println(d.Now() - before)

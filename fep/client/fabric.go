@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -112,7 +113,10 @@ func (f *Fabric) Domain(ctx context.Context, o DomainOptions) (*Domain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: attach: %w", err)
 	}
-	d := &Domain{sock: sock, over: make(chan struct{}), bell: -1, kick: -1, byID: map[uint32]*Endpoint{}, threads: max(o.Threads, 1), spin: spinFirst, step: o.PollStep}
+	d := &Domain{sock: sock, over: make(chan struct{}), bell: -1, kick: -1, byID: map[uint32]*Endpoint{}, threads: max(o.Threads, 1), step: o.PollStep}
+	if runtime.NumCPU() >= spinCPUs {
+		d.spin = spinFirst
+	}
 	if d.step <= 0 {
 		d.step = 100 * time.Nanosecond
 	}

@@ -67,14 +67,13 @@ func (c *client) hold(now vt.Time) {
 		c.sq.Hold.Store(c.holds)
 		c.ring()
 	}
-	c.s.active = c.s.cfg.Wall()
 	if !c.sync() {
 		return
 	}
 	if !c.held {
 		c.held = true
 		c.s.held++
-		c.since = c.s.active
+		c.since = c.s.cfg.Wall()
 	}
 	c.s.node.Interrupt()
 }
@@ -89,8 +88,7 @@ func (c *client) release() {
 // ring wakes the process if it sleeps. A full socket wakes it just as well.
 func (c *client) ring() {
 	if c.sq.Sleeps.Load() != 0 && c.sq.Sleeps.CompareAndSwap(1, 0) {
-		var b [shm.HeaderLen]byte
-		_ = shm.Send(c.sock, shm.Append(b[:0], shm.Header{Kind: shm.ReqDoorbell}, nil))
+		shm.SendDoorbell(c.sock)
 	}
 }
 
@@ -210,7 +208,6 @@ func (c *client) take(now vt.Time) bool {
 		c.submit(now, &c.s.sqe)
 	}
 	c.sq.SQHead.Store(c.head)
-	c.s.active = c.s.cfg.Wall()
 	return true
 }
 

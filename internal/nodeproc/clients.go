@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/uetlab/uetlab/internal/attach"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
@@ -133,11 +131,8 @@ const thinks = 10 * time.Millisecond
 // stands says whether the node stands still for a process.
 func (c *clients) stands() bool { return c.Server != nil && c.Held() }
 
-// lively passes a moment, and says so, if a process has been active just now and most likely will be again.
-func (c *clients) lively() bool {
-	if c.Server == nil || !c.Lively() {
-		return false
-	}
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	return true
+// crowded says that the node has processes to serve and that there are not processors for all. Then it sleeps at the wall's pace as soon as there is
+// nothing to do: a process that is woken gets the processor sooner than one that the node yields to, and so does the node.
+func (l *loop) crowded() bool {
+	return l.clients.Server != nil && l.clients.Processes() > 0 && !l.spare
 }
