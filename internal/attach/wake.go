@@ -15,14 +15,20 @@ type wake struct {
 	slot uint32
 }
 
-// wakeHeap orders wakes by time, and at one time by who asked first: that is settled, since processes act one after the other.
+// wakeHeap orders wakes by time, and at one time by process, so that it does not matter who asked first. Ranks that the FEP plays itself are
+// woken in the same order.
 type wakeHeap []wake
 
 func (h wakeHeap) Len() int { return len(h) }
 func (h wakeHeap) Less(i, j int) bool {
 	a, b := &h[i], &h[j]
-	if a.t != b.t {
+	switch {
+	case a.t != b.t:
 		return a.t < b.t
+	case a.c.job != b.c.job:
+		return a.c.job < b.c.job
+	case a.c.process != b.c.process:
+		return a.c.process < b.c.process
 	}
 	return a.seq < b.seq
 }

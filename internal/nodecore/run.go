@@ -1,6 +1,7 @@
 package nodecore
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +23,15 @@ type part struct {
 	pids  []uint16
 	ranks []*workload.Rank
 
+	wakes    []wake       // in their order
 	reported map[int]bool // of the ranks that are processes
+}
+
+// wake is a time at which a rank wants to go on.
+type wake struct {
+	t   vt.Time
+	i   int // in part.ranks
+	ctx uint64
 }
 
 // StartRun schedules the beginning of a run at r.At. Nobody has begun it yet: what has arrived by now is not the run's.
@@ -138,12 +147,23 @@ func (e endpoint) Zeros(n int64) []byte { return e.p.n.mem.take(n) }
 
 // Wake implements workload.Waker.
 func (e endpoint) Wake(t vt.Time, ctx uint64) {
-	n := e.p.n
-	n.Call(t, func(now vt.Time) {
-		if n.part == e.p {
-			e.p.ranks[e.i].Complete(now, workload.Done{Ctx: ctx})
-		}
+	p := e.p
+	at, _ := slices.BinarySearchFunc(p.wakes, wake{t: t, i: e.i}, func(a, b wake) int {
+		return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.i, b.i), -1) // behind its like
 	})
+	p.wakes = slices.Insert(p.wakes, at, wake{t, e.i, ctx})
+	p.n.Call(t, p.woken)
+}
+
+// woken wakes the first rank whose time has come: at one time in the order of ranks, whoever asked first. It is what attached processes
+// know as well (package attach), with one call for each wake.
+func (p *part) woken(now vt.Time) {
+	if p.n.part != p || len(p.wakes) == 0 || p.wakes[0].t > now {
+		return
+	}
+	w := p.wakes[0]
+	p.wakes = slices.Delete(p.wakes, 0, 1)
+	p.ranks[w.i].Complete(now, workload.Done{Ctx: w.ctx})
 }
 
 // Progress is how many bytes of the run the ranks of this node have done, of how many.
