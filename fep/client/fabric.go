@@ -74,20 +74,19 @@ type Domain struct {
 	bell  int // the FEP's
 	kick  int // wakes our own leader
 
-	mu       sync.Mutex
-	err      error         // why nothing works any more
-	over     chan struct{} // closed with it
-	closed   bool
-	tail     uint32
-	ops      []pending
-	spare    []uint32 // free places in ops
-	cqs      []*CQ    // replaced, never changed in place: the leader reads it without the lock
-	byID     map[uint32]*Endpoint
-	regions  []*Memory // by address
-	sys      *CQ
-	bounce   bounce
-	remote   uint32 // region of all our addresses, 0: not yet
-	noRemote error
+	mu      sync.Mutex
+	err     error         // why nothing works any more
+	over    chan struct{} // closed with it
+	closed  bool
+	tail    uint32
+	ops     []pending
+	spare   []uint32 // free places in ops
+	cqs     []*CQ    // replaced, never changed in place: the leader reads it without the lock
+	byID    map[uint32]*Endpoint
+	regions []*Memory // by address
+	sys     *CQ
+	bounce  bounce
+	remote  uint32 // region of all our addresses, 0: not yet
 
 	waiters []*waiter
 	leading bool

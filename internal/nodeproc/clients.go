@@ -8,7 +8,6 @@ import (
 	"github.com/uetlab/uetlab/internal/attach"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
-	"github.com/uetlab/uetlab/internal/shm"
 	"github.com/uetlab/uetlab/internal/vt"
 )
 
@@ -21,7 +20,7 @@ type clients struct {
 	asked          *ctl.Conn // the daemon that was poked for it
 }
 
-// serveProcesses opens the socket of a node that has a FEP.
+// serveProcesses makes a server of a node that has a FEP.
 func (p *proc) serveProcesses(l *loop) error {
 	if p.core.FEP == nil {
 		return nil
@@ -30,11 +29,19 @@ func (p *proc) serveProcesses(l *loop) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Listen(shm.DefaultSocket); err != nil {
-		return fmt.Errorf("socket for processes: %w", err)
-	}
 	p.core.AfterReset, p.core.Begin = s.AfterReset, s.Begin
 	l.clients.Server = s
+	return nil
+}
+
+// openSocket lets processes in.
+func (p *proc) openSocket() error {
+	if p.loop.clients.Server == nil || p.socket == "" {
+		return nil
+	}
+	if err := p.loop.clients.Listen(p.socket); err != nil {
+		return fmt.Errorf("socket for processes: %w", err)
+	}
 	return nil
 }
 
