@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -56,6 +58,30 @@ func TestSeveralRanksOnANodeEqualTheSimulation(t *testing.T) {
 		same(t, c.workload, r, want)
 		if want.Correct != "true" || r.Fidelity.Verdict != "exact" || r.Ranks != 8*c.per {
 			t.Errorf("%s: %d ranks, correct %s, %s", c.workload, r.Ranks, want.Correct, r.Fidelity.Verdict)
+		}
+	}
+}
+
+// TestProfilesOfATopology runs end points of which some speak HPC and one AI Full alone, in the FEPs and as processes: as simulated, with
+// right data.
+func TestProfilesOfATopology(t *testing.T) {
+	needRoot(t)
+	file := filepath.Join(t.TempDir(), "hpc.yaml")
+	text := "name: hpc\nfabric: {kind: leaf-spine, spines: 2, leaves: 2, hostsPerLeaf: 2}\n" +
+		"defaults: {fep: {profile: hpc, eager: 8KiB, unexpected: 256KiB, rtr: 4, ackData: 64B}}\nnodes: {host3: {profile: ai-full}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l := up(t, file)
+	if f := l.plan.Nodes[len(l.plan.Nodes)-1].FEP; f == nil || len(f.Profiles) != 2 || f.Eager != 8<<10 {
+		t.Fatalf("host3: %+v", f)
+	}
+	for _, args := range [][]string{{}, {"--processes"}} {
+		want := simulateRanks(t, &l.plan, workload.Spec{Workload: workload.Allreduce, Size: 1 << 20, Check: true, Seed: 1, Iters: 1}, 1)
+		r := l.run(t, append([]string{"allreduce", "--size", "1MiB", "--check"}, args...)...)
+		same(t, "allreduce of HPC", r, want)
+		if want.Correct != "true" {
+			t.Errorf("correct: %s", want.Correct)
 		}
 	}
 }
