@@ -43,8 +43,8 @@ func (f *FEP) turnBack(now vt.Time, fr *link.Frame) {
 	l := &f.loop
 	l.freePs = max(l.freePs, int64(now)*1000) + link.LinePs(len(fr.B), f.node.Ports[0].Config().Rate)
 	x := looped{vt.Time((l.freePs + 999) / 1000).Add(LoopLatency), fr}
-	if l.head == len(l.q) {
-		l.q, l.head = l.q[:0], 0
+	if l.head > len(l.q)/2 { // so that a line that never runs empty keeps to its memory
+		l.q, l.head = l.q[:copy(l.q, l.q[l.head:])], 0
 	}
 	l.q = append(l.q, x)
 	f.armLoop()

@@ -39,11 +39,10 @@ func (b *barrier) init(ranks int, stamped bool, take func(n int64) []byte) {
 
 func (b *barrier) stamps() [][]byte {
 	all := make([][]byte, b.rounds)
-	if b.size == 0 {
-		return all
-	}
 	for i := range all {
-		all[i] = b.take(int64(b.size))
+		if all[i] = []byte{}; b.size > 0 {
+			all[i] = b.take(int64(b.size))
+		}
 	}
 	return all
 }
