@@ -18,7 +18,8 @@ var profileWords = []string{ProfileAIBase, ProfileAIFull, ProfileHPC}
 
 // What an end point of which a file says nothing does with messages (uet-pds-ses.md section 20).
 const (
-	defaultEager      = 16 << 10
+	defaultThreshold  = 8 << 10
+	maxEager          = 64 << 10
 	defaultUnexpected = 1 << 20
 	defaultRTR        = 8
 	defaultAckData    = 16
@@ -41,7 +42,10 @@ func (p *FEPParams) semantics(c *FEPConfig) {
 	if c.Profiles == nil {
 		c.Profiles = profileWords[:2:2]
 	}
-	c.Eager, c.Unexpected, c.AckData = bytes(p.Eager, defaultEager), bytes(p.Unexpected, defaultUnexpected), bytes(p.AckData, defaultAckData)
+	if c.Threshold = bytes(p.Threshold, defaultThreshold); p.Threshold.None {
+		c.Threshold = -1
+	}
+	c.Eager, c.Unexpected, c.AckData = p.Eager.Bytes, bytes(p.Unexpected, defaultUnexpected), bytes(p.AckData, defaultAckData)
 	c.RTR, c.TooLong = defaultRTR, cmp.Or(p.TooLong, wordTruncate)
 	if p.RTR != nil {
 		c.RTR = *p.RTR

@@ -34,7 +34,7 @@ nodes:
 			t.Fatal(err)
 		}
 		got := n.FEP
-		if !slices.Equal(got.Profiles, want.Profiles) || got.Eager != want.Eager || got.Unexpected != want.Unexpected || got.RTR != want.RTR || got.TooLong != want.TooLong || got.AckData != want.AckData {
+		if !slices.Equal(got.Profiles, want.Profiles) || got.Eager != want.Eager || got.Threshold != 8192 || got.Unexpected != want.Unexpected || got.RTR != want.RTR || got.TooLong != want.TooLong || got.AckData != want.AckData {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}

@@ -57,7 +57,10 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	if a.HasCC() {
 		p.onSACK(now, a.SACKBase(), a.SACKBitmap())
 	}
-	s.advance()
+	before := s.clear
+	if s.advance(); s.clear != before && p.group != nil {
+		p.group.moved = now
+	}
 	if s.backs > 0 && !s.clear.Before(s.back) { // a round trip went well
 		s.back, s.backs = s.next-1, s.backs-1
 	}

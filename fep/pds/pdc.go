@@ -106,8 +106,9 @@ type groupKey struct {
 }
 
 type group struct {
-	key  groupKey
-	pdcs []*PDC
+	key   groupKey
+	pdcs  []*PDC
+	moved vt.Time // CLEAR of one of them went on
 }
 
 type synKey struct {

@@ -153,6 +153,7 @@ func semantics(p *topology.FEPConfig, c *fep.Config) {
 		c.Profiles |= map[string]fep.Profiles{topology.ProfileAIBase: fep.AIBase, topology.ProfileAIFull: fep.AIFull, topology.ProfileHPC: fep.HPC}[word]
 	}
 	c.RejectTooLong = p.TooLong == topology.TooLongReject
+	c.SendThreshold = int(p.Threshold)
 	c.EagerSize, c.Unexpected, c.MaxRTR, c.MaxAckData = int(p.Eager), orNone(p.Unexpected), orNone(int64(p.RTR)), orNone(p.AckData)
 }
 

@@ -8,14 +8,12 @@ var reasons = map[string]string{
 	"PHY":  "link layer",
 	"INC":  "in-network collectives",
 
-	"A": "waits for the semantic sublayer",
-	"H": "waits for the semantic sublayer",
-	"I": "waits for the semantic sublayer",
-	"J": "waits for the semantic sublayer",
+	"A": "waits for deferrable and rendezvous sends",
+	"H": "waits for deferrable and rendezvous sends",
+	"I": "waits for deferrable and rendezvous sends",
 
 	"B14": "waits for sender congestion control (NSCC), whose base RTT the probe measures",
 	"F14": "the penalty of the entropy value waits for congestion management",
-	"F22": "the sum is over messages; atomics wait for the semantic sublayer",
 	"G14": "shown by bytes in flight; a counter of the congestion window waits for congestion management",
 
 	"ECN-04": "waits for receiver credit (RCCC)",
