@@ -62,18 +62,18 @@ func TestSeveralRanksOnANodeEqualTheSimulation(t *testing.T) {
 	}
 }
 
-// TestProfilesOfATopology runs end points of which some speak HPC and one AI Full alone, in the FEPs and as processes: as simulated, with
-// right data.
+// TestProfilesOfATopology runs end points that speak HPC, so that long messages are rendezvous, in the FEPs and as processes: as simulated,
+// with right data.
 func TestProfilesOfATopology(t *testing.T) {
 	needRoot(t)
 	file := filepath.Join(t.TempDir(), "hpc.yaml")
 	text := "name: hpc\nfabric: {kind: leaf-spine, spines: 2, leaves: 2, hostsPerLeaf: 2}\n" +
-		"defaults: {fep: {profile: hpc, eager: 8KiB, unexpected: 256KiB, rtr: 4, ackData: 64B}}\nnodes: {host3: {profile: ai-full}}\n"
+		"defaults: {fep: {profile: hpc, eager: 8KiB, unexpected: 256KiB, rtr: 4, ackData: 64B}}\nnodes: {host3: {eager: 16KiB}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	l := up(t, file)
-	if f := l.plan.Nodes[len(l.plan.Nodes)-1].FEP; f == nil || len(f.Profiles) != 2 || f.Eager != 8<<10 {
+	if f := l.plan.Nodes[len(l.plan.Nodes)-1].FEP; f == nil || len(f.Profiles) != 3 || f.Eager != 16<<10 {
 		t.Fatalf("host3: %+v", f)
 	}
 	for _, args := range [][]string{{}, {"--processes"}} {
