@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"fabric/topology", "internal/attach", "fep/client"},
 	{"fabric/runtime", "internal/attach/attachtest"},
 	{"workload", "fabric/runtime/namespace"},
-	{"internal/ctl"},
+	{"internal/ctl", "internal/rankproc"},
 	{"internal/nodecore", "fabric/runtime/docker", "fabric/runtime/embedded", "fabric/wiring", "fabric/capture"},
 	{"internal/faults"},
 	{"fabric/api", "fabric/chaos"},

@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,6 +84,8 @@ type Daemon struct {
 	downOnce sync.Once
 	downDone chan struct{}
 	servers  []*http.Server
+	crews    atomic.Uint32 // runs with processes so far
+	leaping  sync.Mutex    // from the look at the pages that decides a leap to the write of the clock page
 }
 
 const (
@@ -138,6 +141,9 @@ func (d *Daemon) Up(ctx context.Context, report func(api.Progress)) error {
 	if err := d.openPages(); err != nil {
 		return err
 	}
+	if err := d.writeHosts(); err != nil {
+		return err
+	}
 	d.startClock()
 	if err := d.listenNodes(); err != nil {
 		return err
@@ -186,6 +192,16 @@ func (d *Daemon) lost() (gone []*node) {
 		n.mu.Unlock()
 	}
 	return gone
+}
+
+// writeHosts tells nodes each other's addresses.
+func (d *Daemon) writeHosts() error {
+	var b strings.Builder
+	for i := range d.plan.Nodes {
+		n := &d.plan.Nodes[i]
+		fmt.Fprintf(&b, "%v %s\n%v %s\n", n.Addr4, n.Name, n.Addr6, n.Name)
+	}
+	return os.WriteFile(labdir.Hosts(d.dir.Node()), []byte(b.String()), 0o644)
 }
 
 func (d *Daemon) openPages() error {

@@ -80,6 +80,7 @@ func (n *draftNode) plan() Node {
 			node.FEP.LB = defaultLB
 		}
 		node.FEP.CSIG = cmp.Or(n.fep.CSIG, wordOff)
+		n.fep.semantics(node.FEP)
 	case KindHost:
 		node.Image, node.Command = n.host.Image, n.host.Command
 	}

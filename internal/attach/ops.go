@@ -425,6 +425,10 @@ func (c *client) sleep(now vt.Time, e *shm.SQE, q *queue) {
 		q.ring.Dropped.Add(1)
 		return
 	}
+	if e.Flags&shm.FlagRun != 0 {
+		c.awaitRun(now, e, q)
+		return
+	}
 	t := vt.Time(min(e.Offset, math.MaxInt64))
 	if e.Flags&shm.FlagAbsolute == 0 {
 		t = now + min(t, vt.Never-1-now)

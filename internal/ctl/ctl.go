@@ -63,8 +63,9 @@ type Run struct {
 	Seed  uint64        `json:"seed"`
 	Warm  bool          `json:"warm,omitempty"`
 	Spec  workload.Spec `json:"spec"`
-	Rank  int           `json:"rank"`  // -1: only a node of the fabric
-	Addrs []string      `json:"addrs"` // fabric address of every rank
+	Ranks []int         `json:"ranks,omitempty"` // on this node, in the order in which they start; none: only a node of the fabric
+	Addrs []string      `json:"addrs"`           // fabric address of every rank; with Spec.PIDs it is where to reach it
+	Job   uint32        `json:"job,omitempty"`   // the ranks are attached processes of this job; 0: the FEP plays them
 }
 
 // Change is a scheduled change at one virtual time.

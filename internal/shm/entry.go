@@ -33,6 +33,7 @@ const (
 	FlagIdempotent                   // may be executed more than once (RUDI)
 	FlagShared                       // Object is a shared receive queue
 	FlagAbsolute                     // of OpWake: Offset is a virtual time, not a time from now
+	FlagRun                          // of OpWake: not at a time, but when a run begins in which the process is a rank
 )
 
 // Region 0 is no memory: a buffer of no bytes.
