@@ -58,6 +58,7 @@ type loop struct {
 	horizon vt.Time
 	out     []outgoing
 	busy    bool    // the page's Seq is odd
+	control uint8   // DSCP of an end point's control packets, 0: the node is none
 	shown   vt.Time // at the wall's pace: when the page was last published
 	idle    patience
 	late    uint64

@@ -180,6 +180,9 @@ func (p *proc) configure(c *ctl.Config) error {
 		return err
 	}
 	l.node = p.core.Node
+	if f := p.core.FEP; f != nil {
+		l.control = f.Config().DSCPControl
+	}
 	for i, q := range c.Node.Ports {
 		lp := port{lab: c.Peers[i].Lab, peerID: q.Peer, theirs: q.PeerIdx, ahead: l.node.Ports[i].Lookahead() + l.latency}
 		if lp.lab {
