@@ -220,6 +220,7 @@ func (p *proc) start() error {
 	slots := max(ringSlots, slotsPerPort*len(names))
 	if p.cfg.Real {
 		slots = max(slots, ringSlotsReal)
+		settle(p.hello.ID)
 	}
 	sock, err := pktio.Open(names, nodecore.MaxFrame(&p.cfg.Node)+wire.TrailerLen, slots)
 	if err != nil {

@@ -13,11 +13,14 @@ import (
 const (
 	// showEvery is how long a node that is at work leaves its page as it is; it has some two hundred words.
 	showEvery = 500 * time.Microsecond
+	// batchAhead is how far a node with work goes beyond the wall: what its ports would send one by one within that time leaves
+	// in one system call, at once.
+	batchAhead = 5 * time.Microsecond
 	// spinFor is how long a node without work looks for more before it blocks: a wake-up costs both sides about as much, and
 	// whoever has just heard of the other is most likely about to hear more.
 	spinFor = 100 * time.Microsecond
 	// spinYield is how many times it looks before it lets others have the processor, such as the process that it works for.
-	spinYield = 64
+	spinYield = 16
 	// smallBatch is how many frames a batch may have in which order counts.
 	smallBatch = 8
 	// dropsEvery is how many sweeps go by between questions to the kernel for frames that the ring had no room for.
@@ -37,7 +40,7 @@ func (l *loop) realtime() bool {
 		return false
 	}
 	l.enter()
-	l.node.Advance(now)
+	l.node.Advance(now.Add(batchAhead))
 	l.dataFirst()
 	l.flush()
 	l.horizon = now
@@ -79,6 +82,27 @@ func isDSCP(b []byte, dscp uint8) bool {
 		return err == nil && p.DSCP() == dscp
 	}
 	return false
+}
+
+// settle binds the thread to one of the processors that it may use, neighbours to different ones: of nodes that spin, the
+// kernel would not know who belongs together.
+func settle(id int) {
+	var may, one unix.CPUSet
+	if unix.SchedGetaffinity(0, &may) != nil || may.Count() < 2 {
+		return
+	}
+	n := id % may.Count()
+	for cpu := 0; ; cpu++ {
+		if !may.IsSet(cpu) {
+			continue
+		}
+		if n == 0 {
+			one.Set(cpu)
+			_ = unix.SchedSetaffinity(0, &one)
+			return
+		}
+		n--
+	}
 }
 
 // tell publishes the page.
