@@ -19,10 +19,8 @@ const trailerMagic = 0x55454C31 // "UEL1"
 const (
 	LLRPlain    = 0
 	LLREligible = 1
+	LLRNoFCS    = 2 // plain, and the sender has left the FCS out: it is 0, and there is nothing to check
 )
-
-// LLRNoFCS among the flags of the LLR word says that the sender left the FCS out: it is 0, and there is nothing to check.
-const LLRNoFCS = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -40,7 +38,7 @@ func LLRWord(kind, flags uint8, seq uint32) uint32 {
 
 // FCSOK reports whether the FCS, if there is one, fits the frame.
 func (t TrailerFields) FCSOK(frame []byte) bool {
-	return t.LLRFlags()&LLRNoFCS != 0 || t.FCS == FCS(frame)
+	return t.LLRKind() == LLRNoFCS || t.FCS == FCS(frame)
 }
 
 // LLRKind returns the kind of the LLR word.

@@ -112,15 +112,15 @@ func (l *loop) flush() {
 			if int64(p.sent-p.seen) >= p.room {
 				l.makeRoom(p)
 			}
-			flags, fcs := uint8(0), o.f.FCS
+			kind, fcs := uint8(wire.LLRPlain), o.f.FCS
 			switch {
 			case o.f.Damaged:
 			case l.seg.Flags&clock.Real != 0:
-				flags, fcs = wire.LLRNoFCS, 0 // nothing flips bits on the way, and half of the loop's time would go into looking
+				kind, fcs = wire.LLRNoFCS, 0 // nothing flips bits on the way, and looking would cost as much as all else here
 			default:
 				fcs = wire.FCS(b)
 			}
-			b = wire.AppendTrailerFCS(b, int64(o.f.Due), wire.LLRWord(wire.LLRPlain, flags, 0), fcs)
+			b = wire.AppendTrailerFCS(b, int64(o.f.Due), wire.LLRWord(kind, 0, 0), fcs)
 		}
 		l.ports[o.port].sent++
 		if l.sock.Queue(o.port, b) {

@@ -65,6 +65,9 @@ func farEnd(s string) error {
 	if err != nil {
 		return err
 	}
+	if err := p.carrier(&ctl.Message{}); err != nil {
+		return err
+	}
 	e := newRealEnd(p, addrs, &c, 1)
 	e.l.node.Call(0, e.begin)
 	go func() {
