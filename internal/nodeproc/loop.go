@@ -57,9 +57,10 @@ type loop struct {
 	bell    uint32
 	horizon vt.Time
 	out     []outgoing
-	busy    bool    // the page's Seq is odd
-	control uint8   // DSCP of an end point's control packets, 0: the node is none
-	shown   vt.Time // at the wall's pace: when the page was last published
+	busy    bool          // the page's Seq is odd
+	control uint8         // DSCP of an end point's control packets, 0: the node is none
+	spin    time.Duration // at the wall's pace: how long to look for work before sleeping
+	shown   vt.Time       // at the wall's pace: when the page was last published
 	idle    patience
 	late    uint64
 	worst   time.Duration

@@ -220,7 +220,11 @@ func (p *proc) start() error {
 	slots := max(ringSlots, slotsPerPort*len(names))
 	if p.cfg.Real {
 		slots = max(slots, ringSlotsReal)
-		settle(p.hello.ID)
+		nodes, err := clock.Nodes(p.dir)
+		if err != nil {
+			return err
+		}
+		p.loop.settle(nodes)
 	}
 	sock, err := pktio.Open(names, nodecore.MaxFrame(&p.cfg.Node)+wire.TrailerLen, slots)
 	if err != nil {

@@ -84,25 +84,22 @@ func isDSCP(b []byte, dscp uint8) bool {
 	return false
 }
 
-// settle binds the thread to one of the processors that it may use, neighbours to different ones: of nodes that spin, the
-// kernel would not know who belongs together.
-func settle(id int) {
+// settle lets a node of a lab of so many look for work before it sleeps, and binds its thread to a processor of its own, if
+// there is one for each. Where nodes outnumber processors, whoever spins is in the way of those that have work.
+func (l *loop) settle(nodes int) {
 	var may, one unix.CPUSet
-	if unix.SchedGetaffinity(0, &may) != nil || may.Count() < 2 {
+	if unix.SchedGetaffinity(0, &may) != nil || nodes > may.Count() || l.id >= nodes {
 		return
 	}
-	n := id % may.Count()
-	for cpu := 0; ; cpu++ {
-		if !may.IsSet(cpu) {
-			continue
-		}
-		if n == 0 {
+	l.spin = spinFor
+	for n, cpu := 0, 0; n <= l.id; cpu++ {
+		if may.IsSet(cpu) {
+			n++
+			one.Zero()
 			one.Set(cpu)
-			_ = unix.SchedSetaffinity(0, &one)
-			return
 		}
-		n--
 	}
+	_ = unix.SchedSetaffinity(0, &one)
 }
 
 // tell publishes the page.
@@ -114,13 +111,14 @@ func (l *loop) tell(now vt.Time) {
 // waitReal passes the time when there is nothing to do at the wall's pace.
 func (l *loop) waitReal() error {
 	p := &l.idle
-	if p.tries++; p.tries == 1 {
+	p.tries++
+	switch {
+	case p.tries == 1:
 		p.since = l.wall.Now()
-	}
-	if p.tries%spinYield != 0 {
+	case l.spin > 0 && p.tries%spinYield != 0:
 		return nil
 	}
-	if l.wall.Now()-p.since > int64(spinFor) {
+	if p.tries > 2 && l.wall.Now()-p.since > int64(l.spin) {
 		now := l.wallTime()
 		if l.busy {
 			l.overflows()
@@ -129,7 +127,7 @@ func (l *loop) waitReal() error {
 		switch next := l.node.Next(); {
 		case next == vt.Never:
 			return l.block(-1)
-		case next.Sub(now) > spinFor:
+		case next.Sub(now) > l.spin:
 			return l.block(next.Sub(now))
 		}
 	}

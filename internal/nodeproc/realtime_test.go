@@ -132,19 +132,30 @@ func TestRealTimeTellsBeforeItSleeps(t *testing.T) {
 	}
 }
 
-// TestSettleTakesOneProcessor binds threads to processors by number.
+// TestSettleTakesOneProcessor binds nodes to processors where there are enough.
 func TestSettleTakesOneProcessor(t *testing.T) {
 	inNet(t) // the thread ends with the test
-	var all, a, b unix.CPUSet
+	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
 		t.Skip("needs two processors")
 	}
-	settle(0)
-	_ = unix.SchedGetaffinity(0, &a)
-	_ = unix.SchedSetaffinity(0, &all)
-	settle(1 + 2*all.Count())
-	_ = unix.SchedGetaffinity(0, &b)
-	if a.Count() != 1 || b.Count() != 1 || a == b {
-		t.Errorf("%d and %d processors, the same %v", a.Count(), b.Count(), a == b)
+	n := all.Count()
+	seen := map[unix.CPUSet]bool{}
+	for id := range n {
+		var got unix.CPUSet
+		l := &loop{id: id}
+		l.settle(n)
+		_ = unix.SchedGetaffinity(0, &got)
+		_ = unix.SchedSetaffinity(0, &all)
+		if got.Count() != 1 || seen[got] || l.spin == 0 {
+			t.Errorf("node %d: %d processors, taken %v, spins %v", id, got.Count(), seen[got], l.spin)
+		}
+		seen[got] = true
+	}
+	var got unix.CPUSet
+	l := &loop{id: n}
+	l.settle(n + 1)
+	if _ = unix.SchedGetaffinity(0, &got); got != all || l.spin != 0 {
+		t.Errorf("more nodes than processors: %d of %d, spins %v", got.Count(), n, l.spin)
 	}
 }
