@@ -25,7 +25,7 @@ func Enums() map[string][]EnumValue {
 			{uint64(CtrlSYN), "SYN"}},
 		"RUDIFlags": {{uint64(RUDIM), "M"}, {uint64(RUDIRETX), "RETX"}},
 		"SemCtl":    {{0x01, "CACHEABLE"}, {0x02, "CPU_COHERENT"}},
-		"LLRKind":   {{LLRPlain, "PLAIN"}, {LLREligible, "ELIGIBLE"}},
+		"LLRKind":   {{LLRPlain, "PLAIN"}, {LLREligible, "ELIGIBLE"}, {LLRNoFCS, "NO_FCS"}},
 		"FEPFlags": {{0x01, "CAPS_VALID"}, {0x02, "ADDRESS_VALID"}, {0x04, "PID_VALID"}, {0x08, "RI_VALID"},
 			{0x10, "INITIATOR_VALID"}, {0x20, "ABSOLUTE"}, {0x40, "IPV6"}, {0x80, "ONE_MTU"}},
 		"FEPCaps":  {{0x01, "AI_BASE"}, {0x02, "AI_FULL"}, {0x04, "HPC"}, {0x40, "IN_ORDER"}, {0x80, "OPTIMIZED"}},

@@ -8,11 +8,11 @@ var tabTrailer = &HeaderTable{Name: "link trailer", Layer: "trailer", Bytes: Tra
 	num("trailer.magic", 0, 32, "0x55454c31, UEL1"),
 	{Name: "trailer.due", Off: 32, Bits: 64, Signed: true, Doc: "virtual ns at which the last bit has arrived"},
 	num("trailer.llr", 96, 32, "LLR word"),
-	enum("trailer.llr_kind", 96, 4, "LLRKind", "LLR-eligible or not"),
+	enum("trailer.llr_kind", 96, 4, "LLRKind", "LLR-eligible or not; NO_FCS: plain, without FCS"),
 	num("trailer.llr_flags", 100, 8, "flags of the LLR word"),
 	num("trailer.llr_seq", 108, 20, "LLR sequence number"),
 	num("trailer.crc", 128, 32, "CRC-32C of the 16 bytes before"),
-	little("trailer.fcs", 160, 32, "CRC-32 of the frame before the trailer"),
+	little("trailer.fcs", 160, 32, "CRC-32 of the frame before the trailer; 0 with NO_FCS"),
 }}
 
 // ctlosFields are lane 0, type and O-code, which all ordered sets have.

@@ -320,6 +320,11 @@ func TestTrailer(t *testing.T) {
 		}
 		b[bit/8] ^= 1 << (bit % 8)
 	}
+	// What was left out cannot be wrong.
+	free := AppendTrailerFCS(bytes.Clone(frame), 7, LLRWord(LLRNoFCS, 0, 0), 0)
+	if _, f, ok := SplitTrailer(free); !ok || !FCSOK(free) || !f.FCSOK(frame) {
+		t.Errorf("trailer without FCS: %v %+v", ok, f)
+	}
 	PutTrailer(b, -1, 0, f.FCS)
 	if _, f, ok := SplitTrailer(b); !ok || f.Due != -1 || !FCSOK(b) {
 		t.Error("restamped trailer")

@@ -19,6 +19,7 @@ const trailerMagic = 0x55454C31 // "UEL1"
 const (
 	LLRPlain    = 0
 	LLREligible = 1
+	LLRNoFCS    = 2 // plain, and the sender has left the FCS out: it is 0, and there is nothing to check
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -33,6 +34,11 @@ type TrailerFields struct {
 // LLRWord packs the LLR word: kind 4 bits, flags 8, sequence 20.
 func LLRWord(kind, flags uint8, seq uint32) uint32 {
 	return uint32(kind&0xF)<<28 | uint32(flags)<<20 | seq&0xFFFFF
+}
+
+// FCSOK reports whether the FCS, if there is one, fits the frame.
+func (t TrailerFields) FCSOK(frame []byte) bool {
+	return t.LLRKind() == LLRNoFCS || t.FCS == FCS(frame)
 }
 
 // LLRKind returns the kind of the LLR word.
@@ -84,10 +90,10 @@ func SplitTrailer(b []byte) (frame []byte, t TrailerFields, ok bool) {
 // FCS returns the CRC-32 (IEEE 802.3) of a frame without trailer.
 func FCS(frame []byte) uint32 { return crc32.ChecksumIEEE(frame) }
 
-// FCSOK reports whether the FCS in the trailer of b fits the frame before it.
+// FCSOK reports whether the FCS in the trailer of b, if there is one, fits the frame before it.
 func FCSOK(b []byte) bool {
 	v := TrailerOf(b)
-	return v != nil && v.FCS() == FCS(b[:len(b)-TrailerLen])
+	return v != nil && TrailerFields{LLR: v.LLR(), FCS: v.FCS()}.FCSOK(b[:len(b)-TrailerLen])
 }
 
 // AppendTrailer adds a trailer to the frame dst, with the FCS of the whole of dst.

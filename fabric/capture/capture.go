@@ -69,7 +69,7 @@ func split(raw []byte, length int, trailer bool) Packet {
 	frame, t, ok := wire.SplitTrailer(raw)
 	if ok {
 		p.Data, p.Due = frame, vt.Time(t.Due)
-		if wire.FCS(frame) != t.FCS {
+		if !t.FCSOK(frame) {
 			p.Comment = commentFCS
 		}
 	} else {

@@ -186,6 +186,15 @@ func Create(dir string, nodes int) (*ClockPage, error) {
 	return c, nil
 }
 
+// Nodes is how many nodes' pages there are.
+func Nodes(dir string) (int, error) {
+	list, err := os.ReadDir(filepath.Join(dir, "pages"))
+	if err != nil {
+		return 0, err
+	}
+	return len(list) - 1, nil // without the clock's
+}
+
 func makeFile(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -277,3 +277,16 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+func TestNodesAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Nodes(dir); err == nil {
+		t.Error("pages where there are none")
+	}
+	if _, err := Create(dir, 3); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Nodes(dir); n != 3 || err != nil {
+		t.Errorf("%d nodes, %v", n, err)
+	}
+}

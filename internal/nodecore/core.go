@@ -25,6 +25,10 @@ const (
 	// realWindow is what is in flight per PDC with --time real: a BDP of the modelled rate would queue for longer than the
 	// retransmission timeout on a machine that forwards at a hundredth of it.
 	realWindow = 64 << 10
+	// directWindow is what it is where the other end point is at the far end of the link: nothing can overflow but its ring,
+	// and more at once saves system calls. directAck is the AckGenTrigger that belongs to it: an ACK costs as much as a packet.
+	directWindow = 256 << 10
+	directAck    = 32 << 10
 	// bigRun is the message size, in bytes, from which memory is made room for first.
 	bigRun = 64 << 20
 	// ethAndTag is what a frame has around an IP packet: Ethernet header and one tag, of CSIG at most 8 bytes.
@@ -122,6 +126,9 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 	}
 	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
 		fc.Window = min(cfg.Window, realWindow)
+		if cfg.Peers[0].End {
+			fc.Window, fc.AckGenTrigger = directWindow, directAck
+		}
 		fc.RTOInit, fc.NackRetxTime, fc.ClearTime, fc.MaxAckDelay = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
 		fc.NewPDCTime, fc.CloseReqTime = 100*time.Millisecond, 50*time.Millisecond
 	}

@@ -57,7 +57,10 @@ type loop struct {
 	bell    uint32
 	horizon vt.Time
 	out     []outgoing
-	busy    bool // the page's Seq is odd
+	busy    bool          // the page's Seq is odd
+	control uint8         // DSCP of an end point's control packets, 0: the node is none
+	spin    time.Duration // at the wall's pace: how long to look for work before sleeping
+	shown   vt.Time       // at the wall's pace: when the page was last published
 	idle    patience
 	late    uint64
 	worst   time.Duration
@@ -110,11 +113,15 @@ func (l *loop) flush() {
 			if int64(p.sent-p.seen) >= p.room {
 				l.makeRoom(p)
 			}
-			fcs := o.f.FCS
-			if !o.f.Damaged {
+			kind, fcs := uint8(wire.LLRPlain), o.f.FCS
+			switch {
+			case o.f.Damaged:
+			case l.seg.Flags&clock.Real != 0:
+				kind, fcs = wire.LLRNoFCS, 0 // nothing flips bits on the way, and looking would cost as much as all else here
+			default:
 				fcs = wire.FCS(b)
 			}
-			b = wire.AppendTrailerFCS(b, int64(o.f.Due), wire.LLRWord(wire.LLRPlain, 0, 0), fcs)
+			b = wire.AppendTrailerFCS(b, int64(o.f.Due), wire.LLRWord(kind, 0, 0), fcs)
 		}
 		l.ports[o.port].sent++
 		if l.sock.Queue(o.port, b) {
@@ -142,13 +149,14 @@ func (l *loop) fault(f clock.Fault) {
 	l.page.Fault.CompareAndSwap(uint64(clock.FaultNone), uint64(f))
 }
 
-// drain takes all frames from the ring.
-func (l *loop) drain(now vt.Time) {
+// drain takes all frames from the ring and says whether there were any.
+func (l *loop) drain(now vt.Time) (any bool) {
 	for {
 		i, b, ok := l.sock.Next()
 		if !ok {
-			return
+			return any
 		}
+		any = true
 		l.enter()
 		l.take(i, b, now)
 		l.sock.Release()
@@ -167,7 +175,7 @@ func (l *loop) take(i int, b []byte, now vt.Time) {
 		p.taken++
 		l.frames++
 		b, fcs = frame, t.FCS
-		damaged = wire.FCS(b) != fcs // its port drops it when its time has come, as if it had come over a line
+		damaged = !t.FCSOK(b) // its port drops it when its time has come, as if it had come over a line
 		if l.seg.Flags&clock.Real == 0 {
 			due = vt.Time(t.Due)
 			if due < 0 || due.Sub(l.horizon) > saneWindow {
@@ -241,24 +249,6 @@ func (l *loop) agreed() bool {
 		l.flush()
 		l.horizon = bound
 	}
-	l.show()
-	return true
-}
-
-// realtime is a sweep of an ordinary network: virtual time is the wall's.
-func (l *loop) realtime() bool {
-	now := l.seg.Virt0 + vt.Time(l.wall.Now()-l.seg.Wall0)
-	l.drain(now)
-	if l.turns%256 == 0 {
-		l.overflows()
-	}
-	if l.node.Next() > now && !l.busy {
-		return false
-	}
-	l.enter()
-	l.node.Advance(now)
-	l.flush()
-	l.horizon = now
 	l.show()
 	return true
 }
@@ -398,11 +388,11 @@ func (l *loop) wait() error {
 	if err := l.look(); err != nil {
 		return err
 	}
+	if l.seg.Flags&clock.Real != 0 {
+		return l.waitReal()
+	}
 	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
-	switch {
-	case l.seg.Flags&clock.Real != 0 && l.idle.tries > 2:
-		return l.block(l.untilNext())
-	case resting && l.idle.tries > 2:
+	if resting && l.idle.tries > 2 {
 		return l.block(-1)
 	}
 	if l.idle.nap {
@@ -410,15 +400,6 @@ func (l *loop) wait() error {
 	}
 	l.idle.rest(l.wall.Now)
 	return nil
-}
-
-func (l *loop) untilNext() time.Duration {
-	next := l.node.Next()
-	if next == vt.Never {
-		return -1
-	}
-	now := l.seg.Virt0 + vt.Time(l.wall.Now()-l.seg.Wall0)
-	return max(0, next.Sub(now))
 }
 
 // overflows counts what the kernel could not place in the ring. It does not say for which port, so the first has them all.

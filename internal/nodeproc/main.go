@@ -180,6 +180,9 @@ func (p *proc) configure(c *ctl.Config) error {
 		return err
 	}
 	l.node = p.core.Node
+	if f := p.core.FEP; f != nil {
+		l.control = f.Config().DSCPControl
+	}
 	for i, q := range c.Node.Ports {
 		lp := port{lab: c.Peers[i].Lab, peerID: q.Peer, theirs: q.PeerIdx, ahead: l.node.Ports[i].Lookahead() + l.latency}
 		if lp.lab {
@@ -217,6 +220,11 @@ func (p *proc) start() error {
 	slots := max(ringSlots, slotsPerPort*len(names))
 	if p.cfg.Real {
 		slots = max(slots, ringSlotsReal)
+		nodes, err := clock.Nodes(p.dir)
+		if err != nil {
+			return err
+		}
+		p.loop.settle(nodes)
 	}
 	sock, err := pktio.Open(names, nodecore.MaxFrame(&p.cfg.Node)+wire.TrailerLen, slots)
 	if err != nil {
@@ -391,6 +399,7 @@ func (p *proc) publish() {
 // left to do.
 func (p *proc) result(r workload.RankResult) {
 	p.page.Results.Add(1)
+	p.loop.shown = 0 // at the wall's pace too, the page is about to tell what came of it
 	if err := p.conn.Send(&ctl.Reply{Result: &r}); err != nil {
 		fmt.Fprintln(os.Stderr, "report a result:", err)
 	}

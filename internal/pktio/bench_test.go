@@ -2,6 +2,10 @@ package pktio
 
 import (
 	"fmt"
+	"hash/crc32"
+	"os"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -104,4 +108,78 @@ func BenchmarkReceive(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkTwoThreads is what the kernel and two processors make of it: one thread sends, 16 or 64 in a batch and at most 128
+// ahead, and another in a second namespace takes, with or without looking at the bytes.
+func BenchmarkTwoThreads(b *testing.B) {
+	for _, size := range []int{64, 4200, 8300} {
+		for _, n := range []int{1, 16, 64} {
+			for _, look := range []bool{false, true} {
+				b.Run(fmt.Sprintf("%d/batch=%d/look=%v", size, n, look), func(b *testing.B) { twoThreads(b, size, n, look) })
+			}
+		}
+	}
+}
+
+func twoThreads(b *testing.B, size, n int, look bool) {
+	inNet(b)
+	veth(b, "a1", "b1")
+	s := open(b, 64, "a1")
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { home.Close() })
+	var taken atomic.Uint64
+	ready, stop := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
+			ready <- err
+			return
+		}
+		r, err := Open([]string{"b1"}, maxFrame, 256)
+		ready <- err
+		if err != nil {
+			return
+		}
+		defer r.Close()
+		sum := uint32(0)
+		for {
+			_, f, ok := r.Next()
+			if !ok {
+				select {
+				case <-stop:
+					_ = sum
+					return
+				default:
+					continue
+				}
+			}
+			if look {
+				sum += crc32.ChecksumIEEE(f)
+			}
+			r.Release()
+			taken.Add(1)
+		}
+	}()
+	if err := <-ready; err != nil {
+		b.Fatal(err)
+	}
+	f := frame(1, size)
+	sent := uint64(0)
+	b.SetBytes(int64(n * size))
+	for b.Loop() {
+		for sent-taken.Load() > 128 {
+		}
+		for range n {
+			s.Queue(0, f)
+		}
+		s.Flush(func(int, error) {})
+		drain(s)
+		sent += uint64(n)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/frame")
+	close(stop)
 }

@@ -37,6 +37,7 @@ type Socket struct {
 	next   int
 	ports  []int32 // interface index of each port
 	byIf   map[int32]int
+	last   int // port of the latest frame: the next one is most likely of the same
 	drops  uint64
 
 	n    int // frames queued for sending
@@ -161,7 +162,12 @@ func (s *Socket) Next() (port int, b []byte, ok bool) {
 			mac = tag(h, mac)
 			n, snap = n+tagLen, snap+tagLen
 		}
-		p, known := s.byIf[*(*int32)(unsafe.Pointer(&h[hdrLen+4]))]
+		p, known := s.last, true
+		if index := *(*int32)(unsafe.Pointer(&h[hdrLen+4])); s.ports[p] != index {
+			if p, known = s.byIf[index]; known {
+				s.last = p
+			}
+		}
 		if known && n == snap {
 			return p, h[mac : uint32(mac)+snap], true
 		}

@@ -336,11 +336,11 @@ local TABLE = {
 		{ name = "trailer.magic", off = 0, bits = 32, doc = "0x55454c31, UEL1" },
 		{ name = "trailer.due", off = 32, bits = 64, signed = true, doc = "virtual ns at which the last bit has arrived" },
 		{ name = "trailer.llr", off = 96, bits = 32, doc = "LLR word" },
-		{ name = "trailer.llr_kind", off = 96, bits = 4, enum = "LLRKind", doc = "LLR-eligible or not" },
+		{ name = "trailer.llr_kind", off = 96, bits = 4, enum = "LLRKind", doc = "LLR-eligible or not; NO_FCS: plain, without FCS" },
 		{ name = "trailer.llr_flags", off = 100, bits = 8, doc = "flags of the LLR word" },
 		{ name = "trailer.llr_seq", off = 108, bits = 20, doc = "LLR sequence number" },
 		{ name = "trailer.crc", off = 128, bits = 32, doc = "CRC-32C of the 16 bytes before" },
-		{ name = "trailer.fcs", off = 160, bits = 32, little = true, doc = "CRC-32 of the frame before the trailer" },
+		{ name = "trailer.fcs", off = 160, bits = 32, little = true, doc = "CRC-32 of the frame before the trailer; 0 with NO_FCS" },
 	},
 	["ordered set"] = { len = 8,
 		{ name = "ctlos.lane0", off = 0, bits = 8, doc = "0x5c" },
@@ -416,7 +416,7 @@ local ENUM = {
 	CtlType = { [0] = "NOOP", [1] = "ACK_REQUEST", [2] = "CLEAR_COMMAND", [3] = "CLEAR_REQUEST", [4] = "CLOSE_COMMAND", [5] = "CLOSE_REQUEST", [6] = "PROBE", [7] = "CREDIT", [8] = "CREDIT_REQUEST", [9] = "NEGOTIATION" },
 	CtrlFlags = { [32] = "ISROD", [16] = "RETX", [8] = "AR", [4] = "SYN" },
 	EtherType = { [2048] = "IPv4", [2054] = "ARP", [33024] = "802.1Q", [34525] = "IPv6", [34824] = "MAC_CONTROL", [34984] = "802.1ad", [34997] = "LINK_CONTROL", [35020] = "LLDP", [52445] = "CSIG", [52446] = "CSIG_WIDE" },
-	LLRKind = { [0] = "PLAIN", [1] = "ELIGIBLE" },
+	LLRKind = { [0] = "PLAIN", [1] = "ELIGIBLE", [2] = "NO_FCS" },
 	List = { [0] = "EXPECTED", [1] = "OVERFLOW", [2] = "VENDOR_2", [3] = "VENDOR_3" },
 	NackCode = { [1] = "TRIMMED", [2] = "TRIMMED_LASTHOP", [3] = "TRIMMED_ACK", [4] = "NO_PDC_AVAIL", [5] = "NO_CCC_AVAIL", [6] = "NO_BITMAP", [7] = "NO_PKT_BUFFER", [8] = "NO_GTD_DEL_AVAIL", [9] = "NO_SES_MSG_AVAIL", [10] = "NO_RESOURCE", [11] = "PSN_OOR_WINDOW", [13] = "ROD_OOO", [14] = "INV_DPDCID", [15] = "PDC_HDR_MISMATCH", [16] = "CLOSING", [17] = "CLOSING_IN_ERR", [18] = "PKT_NOT_RCVD", [19] = "GTD_RESP_UNAVAIL", [20] = "ACK_WITH_DATA", [21] = "INVALID_SYN", [22] = "PDC_MODE_MISMATCH", [23] = "NEW_START_PSN", [24] = "RCVD_SES_PROCG", [25] = "UNEXP_EVENT", [26] = "RCVR_INFER_LOSS", [253] = "EXP_NACK_NORMAL", [254] = "EXP_NACK_ERR", [255] = "EXP_NACK_FATAL" },
 	NackFlags = { [32] = "M", [16] = "RETX", [8] = "NT" },
@@ -1094,7 +1094,7 @@ function link.dissector(tvb, pinfo, root)
 	if crc32(CASTAGNOLI, tvb:range(n, 16):raw()) ~= v["trailer.crc"] then
 		tree:add_proto_expert_info(X.odd, "link trailer: its CRC does not fit")
 	end
-	if link.prefs.fcs and crc32(IEEE, tvb:range(0, n):raw()) ~= v["trailer.fcs"] then
+	if link.prefs.fcs and v["trailer.llr_kind"] ~= 2 and crc32(IEEE, tvb:range(0, n):raw()) ~= v["trailer.fcs"] then
 		tree:add_proto_expert_info(X.odd, "link trailer: the FCS does not fit the frame")
 	end
 	tree:append_text(": due " .. tostring(v["trailer.due"]) .. " ns")
