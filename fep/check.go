@@ -109,6 +109,8 @@ func (f *FEP) admitSend(now vt.Time, m *rxMsg, q *packet, resp *response) wire.R
 	}
 	switch f.match(now, m, q, s) {
 	case matched:
+	case otherJob:
+		return wire.RCBadJobID
 	case refused:
 		if q.mode == pds.ROD {
 			g.disable()
@@ -122,8 +124,6 @@ func (f *FEP) admitSend(now vt.Time, m *rxMsg, q *packet, resp *response) wire.R
 		return wire.RCOK
 	case int(m.length) > m.room && m.ep.cfg.RejectTooLong:
 		return wire.RCTooLong
-	case m.recv.job != 0 && m.recv.job != q.head.JobID():
-		return wire.RCBadJobID
 	}
 	return wire.RCOK
 }
@@ -141,15 +141,19 @@ func (m *rxMsg) sameMessage(q *packet) wire.ReturnCode {
 type outcome uint8
 
 const (
-	refused outcome = iota // no receive: NO_MATCH
-	matched                // it has a receive: m.recv
+	refused  outcome = iota // no receive: NO_MATCH
+	otherJob                // its receive is for another job: BAD_JOB_ID
+	matched                 // it has a receive: m.recv
 )
 
 // match is where it is decided what becomes of a message that wants a receive.
 func (f *FEP) match(now vt.Time, m *rxMsg, q *packet, s space) outcome {
-	m.recv, m.at, m.room = m.ep.q.take(s, m.initiator, m.match, m.length)
-	if m.recv != nil {
+	m.recv, m.at, m.room = m.ep.q.take(s, m, q.head.JobID())
+	switch {
+	case m.recv != nil:
 		return matched
+	case m.at == noJob:
+		return otherJob
 	}
 	return refused
 }

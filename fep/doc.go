@@ -2,7 +2,7 @@
 // delivers their packets. It is a state machine without goroutines, sockets or clock: an engine.Node hands it frames, timers
 // and the port's wish for a next frame, all at virtual times.
 //
-//	TagSend, Send, Write, Read, Datagram …        TagRecv, Recv, Register       completions (class 4 calls)
+//	Post: send, write, read, atomic …             Post: receives; RegisterMR     completions (class 4 calls)
 //	        │ one txMsg each                              │ posted receives             ▲
 //	        ▼                                             ▼                             │
 //	┌─ SES, initiator ───────────────┐        ┌─ SES, target ────────────────────────┐  │
@@ -23,7 +23,16 @@
 // still being opened, else with INV_DPDCID or with used-up retransmissions; a read that was already accepted ends after MessageIdle
 // (5 s), and so does a receive that had begun. A PDC that was idle costs one operation. What comes after that works.
 //
-// What it does: SEND, TAGGED_SEND, WRITE and READ with standard headers in RUD or, on an ordered endpoint, ROD; idempotent WRITE
-// and READ in RUDI; datagrams in UUD. It refuses, with the standard's codes, atomics, rendezvous and deferrable sends, completion
-// data, and the optimized headers except for datagrams. Rules follow uet-pds-ses.md, layouts uet-wire.md (UE 1.0.3).
+// What it does: sends (untagged and tagged, with header data), writes (with immediate data), reads and atomics with standard headers, or
+// the optimized ones between two that take them, in RUD or, on an ordered endpoint, ROD; idempotent writes and reads in RUDI; datagrams
+// in UUD. It refuses, with the standard's codes, rendezvous, atomics into tagged receives, and vendors' operations. Rules follow
+// uet-pds-ses.md, layouts uet-wire.md (UE 1.0.3).
+//
+// Where to look: what an operation is, in op.go; how it goes out, txMsg.plan; what a response means for it, txMsg.react; what becomes of it
+// when nothing is under way any more, txMsg.drained; how it begins anew, txMsg.restart. At the target: the order of checks, FEP.admit;
+// what becomes of a message that wants a receive, FEP.match; of a receive that a message waits for, RecvQueue.waited; what a packet
+// does, FEP.perform; when a message is whole, FEP.account.
+//
+// Memory belongs to whoever opened it: Endpoint.Close and Deregister return only when nothing of the FEP refers to it any more. That is why
+// messages ask for their memory with every packet, and answers that have to be kept have copies of their data.
 package fep

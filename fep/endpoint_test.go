@@ -81,7 +81,7 @@ func TestAddressing(t *testing.T) {
 			t.Errorf("job %d, %+v: %v, want %v", c.job, c.to, rc, c.want)
 		}
 		if c.ep >= 0 {
-			if g := got[c.ep]; len(g) == 0 || code(g[len(g)-1].Err) != c.want {
+			if g := got[c.ep]; len(g) != 1 || g[0].Err != nil {
 				t.Errorf("job %d, %+v: endpoint %d has %+v", c.job, c.to, c.ep, g)
 			}
 		}

@@ -28,37 +28,49 @@ type packet struct {
 
 // parse takes a request apart; false if it is cut off or no request. In the packet of a READ, n is how much it asks for.
 func (p *packet) parse(q *pds.Request, mtu int) bool {
-	var s wire.SES
-	err := s.Split(q.Next, q.B)
-	if len(s.Header) < 12 || !q.Next.IsRequest() {
+	size := q.Next.HeaderLen()
+	if !q.Next.IsRequest() || len(q.B) < size {
 		return false
 	}
-	*p = packet{next: q.Next, mode: q.Mode, rudi: q.Mode == pds.RUDI, head: wire.SESHead(s.Header[:12:12]), ext: s.Ext, payload: s.Payload,
-		psn: q.PSN}
+	head, body := q.B[:size:size], q.B[size:]
+	*p = packet{next: q.Next, mode: q.Mode, rudi: q.Mode == pds.RUDI, head: wire.SESHead(head[:12:12]), psn: q.PSN}
 	p.op = p.head.Opcode()
-	if q.Ref != nil {
+	if p.op.IsAtomic() || p.op.IsRendezvous() {
+		p.extension(body)
+		body = body[len(p.ext):]
+	}
+	if p.payload = body; q.Ref != nil {
 		p.payload = q.Ref
-	} else if err != nil {
-		p.payload = q.B[len(s.Header)+len(s.Ext):] // shorter than its length says, which check finds
 	}
 	switch q.Next {
 	case wire.NextRequestStd:
-		p.std = wire.SESStd(s.Header)
-		p.mid, p.initiator, p.length, p.offset = p.std.MessageID(), p.std.Initiator(), p.std.RequestLength(), p.std.BufferOffset()
-		p.match, p.data, p.off = p.std.MatchBits(), p.std.HeaderData(), p.std.MessageOffset()
+		h := wire.SESStd(head)
+		p.std, p.mid, p.initiator, p.length, p.offset = h, h.MessageID(), h.Initiator(), h.RequestLength(), h.BufferOffset()
+		p.match, p.data, p.off = h.MatchBits(), h.HeaderData(), h.MessageOffset()
 	case wire.NextRequestMedium:
-		m := wire.SESMedium(s.Header)
-		p.initiator, p.length, p.offset, p.match, p.data = m.Initiator(), m.RequestLength(), m.BufferOffset(), m.MatchBits(), m.HeaderData()
+		h := wire.SESMedium(head)
+		p.initiator, p.length, p.offset, p.match, p.data = h.Initiator(), h.RequestLength(), h.BufferOffset(), h.MatchBits(), h.HeaderData()
 	default:
-		m := wire.SESSmall(s.Header)
-		p.length, p.offset = m.RequestLength(), m.BufferOffset()
+		h := wire.SESSmall(head)
+		p.length, p.offset = h.RequestLength(), h.BufferOffset()
 	}
-	p.count(mtu, err)
+	p.count(mtu)
 	return true
 }
 
+// extension finds what follows the header of an atomic or a rendezvous. One that is cut off is none, which checkForm refuses.
+func (p *packet) extension(b []byte) {
+	if p.op.IsAtomic() {
+		if a, err := wire.ParseAtomic(b); err == nil {
+			p.ext = a
+		}
+	} else if r, err := wire.ParseRendezvous(b); err == nil {
+		p.ext = r
+	}
+}
+
 // count finds how many bytes of its message the packet is about.
-func (p *packet) count(mtu int, err error) {
+func (p *packet) count(mtu int) {
 	switch {
 	case p.std != nil && !p.head.SOM():
 		p.n = uint32(p.std.PayloadLength())

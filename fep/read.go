@@ -277,7 +277,7 @@ func (f *FEP) datagram(now vt.Time, q *packet) wire.NackCode {
 		return wire.NackNoResource
 	}
 	m := rxMsg{op: q.op, length: q.length, initiator: q.initiator, ep: ep, hd: h.HD(), data: q.data}
-	m.recv, m.at, m.room = ep.q.take(spaceSend, m.initiator, 0, m.length)
+	m.recv, m.at, m.room = ep.q.take(spaceSend, &m, h.JobID())
 	if m.recv == nil {
 		return wire.NackNoResource
 	}

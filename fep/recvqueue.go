@@ -100,14 +100,17 @@ func (q *RecvQueue) of(s space) *match.Posted[*recvOp] {
 }
 
 // take finds the receive for a message, as the first of its packets arrives, and gives it the part of the buffer that is its own. The
-// receive leaves the queue, except if it is one for several messages with room for more.
-func (q *RecvQueue) take(s space, from uint32, tag uint64, length uint32) (r *recvOp, at, room int) {
-	found := q.of(s).Find(from, tag)
+// receive leaves the queue, except if it is one for several messages with room for more. One that is not for the message's job stays,
+// and the message has none: at is noJob.
+func (q *RecvQueue) take(s space, m *rxMsg, job uint32) (r *recvOp, at, room int) {
+	found := q.of(s).Find(m.initiator, m.match)
 	if found == nil {
 		return nil, 0, 0
 	}
-	r = found.V
-	at, room = q.claim(r, length)
+	if r = found.V; r.job != 0 && r.job != job {
+		return nil, noJob, 0
+	}
+	at, room = q.claim(r, m.length)
 	if !r.multi || r.off {
 		q.of(s).Remove(found)
 	}

@@ -78,7 +78,7 @@ func (m *txMsg) drained(now vt.Time) {
 			m.stream.landed(now, m)
 			return
 		}
-		m.restarts++
+		m.restarts = min(m.restarts+1, 250)
 		at := now
 		if what == restart {
 			at = now.Add(m.ep.f.backoff(&m.wait, m.restarts))
@@ -97,12 +97,12 @@ func (m *txMsg) mayRestart() bool {
 	return limit == InfiniteRestarts || n < limit
 }
 
-// backoff is how long to wait before the n-th restart: a random time first, twice as long each time after that.
+// backoff is how long to wait before the n-th restart: a random time first, twice as long each time after that, up to 64 times.
 func (f *FEP) backoff(first *time.Duration, n uint8) time.Duration {
 	if n <= 1 || *first == 0 {
 		*first = f.cfg.RestartWait + time.Duration(f.rng.Int64N(int64(f.cfg.RestartWait)))
 	}
-	return *first << min(n-1, 16)
+	return *first << min(n-1, 6)
 }
 
 // arm has the message restart at a time.
@@ -191,7 +191,7 @@ func (s *stream) landed(now vt.Time, m *txMsg) {
 	}
 	at := now
 	if s.head != nil && s.head.state == txBackoff {
-		s.rounds++
+		s.rounds = min(s.rounds+1, 250)
 		if s.head.reactionTo(s.head.verdict) == restart {
 			at = now.Add(s.f.backoff(&s.wait, s.rounds))
 		}

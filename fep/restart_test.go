@@ -128,8 +128,15 @@ func TestOrderedGivesUp(t *testing.T) {
 	for i := range uint64(5) {
 		l.post(0, Op{Kind: OpSend, Peer: 1, Buf: buf(make([]byte, 10)), Ctx: i})
 	}
+	list := l.starts()
+	l.run(l.now() + 10_000_000)
+	l.post(0, Op{Kind: OpSend, Peer: 1, Buf: buf(make([]byte, 10)), Ctx: 5})
+	l.run(l.now() + 20_000_000)
+	if n := len(*list); n != 0 {
+		t.Errorf("%d messages left while earlier ones have to restart", n)
+	}
 	l.settle()
-	if len(l.got[0]) != 5 {
+	if len(l.got[0]) != 6 {
 		t.Fatalf("completions %+v", l.got[0])
 	}
 	for i, c := range l.got[0] {

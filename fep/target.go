@@ -174,7 +174,8 @@ func (m *rxMsg) place(q *packet) wire.ReturnCode {
 func (f *FEP) account(now vt.Time, m *rxMsg, q *packet, resp *response) {
 	m.som = m.som || q.head.SOM()
 	m.got += q.n
-	if m.got < m.eager || !m.som {
+	alone := q.head.SOM() && q.head.EOM()
+	if (m.got < m.eager || !m.som) && !(m.rc != wire.RCNull && alone) {
 		return
 	}
 	if m.rc == wire.RCNull {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -112,7 +113,7 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 	case "name":
 		return labsHere()
 	case "format":
-		return []string{formatTable, formatJSON, formatYAML}
+		return decodeFormats[slices.Contains(words, "--sequence")]
 	case "runtime":
 		return []string{runtimeAuto, runtimeDocker, runtimeEmbedded}
 	case "time":

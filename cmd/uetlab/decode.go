@@ -30,11 +30,13 @@ func decodeCommand() *cli.Command {
 		text: "FILE is pcap or pcapng, or text: hex, one packet a line, or a dump of xxd, hexdump -C or tshark -x. - is standard input.\n" +
 			"HEX may have blanks, colons and 0x. Needs no lab and no rights. A capture that is cut is shown up to the cut, with exit\n" +
 			"code 1. Packets that are wrong are shown as far as they are right, with a ! at what is not, and exit code 0.\n" +
-			"--format json gives an array of packets with their layers; with --flat one object a line, whose keys are field names.",
+			"--format json gives an array of packets with their layers; with --flat one object a line, whose keys are field names.\n" +
+			"--sequence draws who sent what to whom and when, PSNs counted from the first of their PDC; -o FILE with --format svg is a picture.",
 		examples: []string{"uetlab decode link.pcapng", "uetlab decode - --summary # standard input: a capture, or hex as tshark -x prints it",
 			"uetlab decode 58080000010203041122334400000000 --layer udp_payload", "uetlab decode link.pcapng --count 1 --format yaml",
-			"uetlab decode link.pcapng --flat --format json"},
-		flags: []cli.Flag{
+			"uetlab decode link.pcapng --flat --format json",
+			"uetlab decode run.pcapng --sequence --between host0,host1", "uetlab decode run.pcapng --sequence --format svg -o run.svg"},
+		flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "summary", Usage: "one line a packet"},
 			&cli.BoolFlag{Name: "flat", Usage: "fields only, without layers, named as in the packet vectors"},
 			choiceFlag("layer", "where a packet begins", layerGuess, layerFrame, layerUET),
@@ -42,8 +44,8 @@ func decodeCommand() *cli.Command {
 			&cli.IntFlag{Name: "native", Value: wire.ProtoNative, Usage: "IP protocol `NUMBER` of UET without UDP"},
 			&cli.IntFlag{Name: "count", Usage: "stop after `N` packets"},
 			&cli.StringFlag{Name: "tss-sdk", Usage: "decrypt with this secure domain key, `HEX`"},
-			formatFlag(),
-		}, run: runDecode}.command()
+			decodeFormatFlag(),
+		}, sequenceFlags()...), run: runDecode}.command()
 }
 
 // choiceFlag is a flag with a few valid words; the first is the default.
@@ -94,8 +96,18 @@ func runDecode(c *call) error {
 	if err != nil {
 		return err
 	}
+	opt, diagram, err := sequenceOptions(c)
+	if err != nil {
+		return err
+	}
 	done := make(chan error, 1)
-	go func() { done <- c.decode(o) }()
+	go func() {
+		if diagram {
+			done <- c.sequence(o, opt)
+		} else {
+			done <- c.decode(o)
+		}
+	}()
 	select {
 	case err := <-done:
 		return err

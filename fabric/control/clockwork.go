@@ -290,6 +290,9 @@ func (d *Daemon) restLoop(ctx context.Context) {
 			}
 			now := d.virtualNow(c)
 			switch {
+			case d.working():
+				d.attend(ctx, c)
+				wait = 2 * time.Millisecond
 			case next <= now || d.inFlight():
 				wall, virt := c.restWall, c.restVirt
 				if err := d.reach(ctx, c, now); err != nil {

@@ -14,6 +14,7 @@ var (
 
 	descPDCs     = prometheus.NewDesc("uetlab_fep_pdcs_open", "PDCs that are open at an end point.", nodeLabels, nil)
 	descStates   = prometheus.NewDesc("uetlab_fep_pdcs_by_state", "PDCs of an end point, by state, mode and role.", append(append([]string(nil), nodeLabels...), "state", "mode", "role"), nil)
+	descRCs      = prometheus.NewDesc("uetlab_fep_responses_total", "Error responses that an end point gave (tx) and took as a verdict (rx), by return code.", append(append([]string(nil), nodeLabels...), "direction", "code"), nil)
 	descNacks    = prometheus.NewDesc("uetlab_fep_nacks_total", "NACKs that an end point sent (tx) and accepted (rx), by code.", append(append([]string(nil), nodeLabels...), "direction", "code"), nil)
 	descInflight = prometheus.NewDesc("uetlab_pdc_inflight_bytes", "Nominal bytes of the PDC that are not acknowledged.", pdcLabels, nil)
 	descWindow   = prometheus.NewDesc("uetlab_pdc_window_bytes", "Congestion window of the PDC.", pdcLabels, nil)
@@ -61,6 +62,11 @@ func (c collector) nodePDCs(ch chan<- prometheus.Metric, labels []string, l *ctl
 	for direction, codes := range map[string]map[string]uint64{"tx": l.NacksTx, "rx": l.NacksRx} {
 		for code, n := range codes {
 			put(descNacks, prometheus.CounterValue, float64(n), direction, code)
+		}
+	}
+	for direction, codes := range map[string]map[string]uint64{"tx": l.RCsTx, "rx": l.RCsRx} {
+		for code, n := range codes {
+			put(descRCs, prometheus.CounterValue, float64(n), direction, code)
 		}
 	}
 }

@@ -54,8 +54,8 @@ func Writes(op wire.AtomicOp) bool { return op != wire.AtomicRead && op != wire.
 // Check tests an operation on length bytes at the given offset of a region, in the order of uet-pds-ses.md 16.3, and returns
 // RCOK or the code of the first fault: AMO_UNSUPPORTED_OP; AMO_UNSUPPORTED_DT, also for an operation that the type lacks;
 // AMO_UNSUPPORTED_SIZE for no element, parts of one, more than limit bytes (what a packet carries), or more than the one
-// element of a compare-and-swap; AMO_UNALIGNED. An element is aligned to its size, a complex one to that of its parts. fetch
-// says whether old values go back: a READ that does not fetch is no operation.
+// element of a compare-and-swap; AMO_UNALIGNED if offset is no multiple of an element's size. fetch says whether old values go
+// back: a READ that does not fetch is no operation.
 func Check(op wire.AtomicOp, t wire.AtomicType, fetch bool, offset uint64, length, limit int) wire.ReturnCode {
 	size := t.Size()
 	switch {
@@ -65,18 +65,10 @@ func Check(op wire.AtomicOp, t wire.AtomicType, fetch bool, offset uint64, lengt
 		return wire.RCAMOUnsupportedDT
 	case length <= 0 || length%size != 0 || length > limit || op.IsCompareSwap() && length != size:
 		return wire.RCAMOUnsupportedSize
-	case offset%uint64(size/parts(t)) != 0:
+	case offset%uint64(size) != 0:
 		return wire.RCAMOUnaligned
 	}
 	return wire.RCOK
-}
-
-// parts is the numbers of an element: 2 in the complex types.
-func parts(t wire.AtomicType) int {
-	if classOf(t) == pair {
-		return 2
-	}
-	return 1
 }
 
 // Execute does the operation on all elements of target, which lies at offset of its region. operand is as long as target,

@@ -87,6 +87,14 @@ func refHolds(op wire.AtomicOp, cmp int) bool {
 		wire.AtomicCSwapLT: cmp < 0, wire.AtomicCSwapGE: cmp >= 0, wire.AtomicCSwapGT: cmp > 0}[op]
 }
 
+// parts is the numbers of an element.
+func parts(t wire.AtomicType) int {
+	if t == wire.AtomicFloatComplex || t == wire.AtomicDoubleComplex || t == wire.AtomicLongDoubleComplex {
+		return 2
+	}
+	return 1
+}
+
 // refReal is a real number of the reference: NaN, or a big.Float, which has infinities and signed zeros.
 type refReal struct {
 	nan bool

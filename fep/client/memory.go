@@ -16,6 +16,7 @@ import (
 type Memory struct {
 	d    *Domain
 	b    []byte
+	all  []byte // the whole pages
 	base uintptr
 	id   uint32
 }
@@ -36,7 +37,7 @@ func (d *Domain) Alloc(ctx context.Context, n int) (*Memory, error) {
 		shm.Unmap(b)
 		return nil, err
 	}
-	m := &Memory{d: d, b: b, base: uintptr(unsafe.Pointer(unsafe.SliceData(b))), id: r.ID}
+	m := &Memory{d: d, b: b[:n:n], all: b, base: uintptr(unsafe.Pointer(unsafe.SliceData(b))), id: r.ID}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at, _ := slices.BinarySearchFunc(d.regions, m.base, func(x *Memory, base uintptr) int {
@@ -46,7 +47,6 @@ func (d *Domain) Alloc(ctx context.Context, n int) (*Memory, error) {
 		return 1
 	})
 	d.regions = slices.Insert(d.regions, at, m)
-	m.b = b[:n:n]
 	return m, nil
 }
 
@@ -68,10 +68,8 @@ func (m *Memory) Close() error {
 }
 
 func (m *Memory) release() {
-	if m.b != nil {
-		page := unix.Getpagesize()
-		shm.Unmap(m.b[: (len(m.b)+page-1)&^(page-1) : cap(m.b)])
-	}
+	shm.Unmap(m.all)
+	m.all = nil
 	m.b = nil
 }
 

@@ -61,6 +61,7 @@ type Config struct {
 
 // Region is registered memory. It stays what it is after it was revoked.
 type Region[M any] struct {
+	table   *Table[M]
 	cfg     Config
 	mem     M
 	uses    int
@@ -75,7 +76,8 @@ func (r *Region[M]) Key() uint64 { return r.cfg.Key }
 // Config is what the region was registered with, its key and flags completed.
 func (r *Region[M]) Config() Config { return r.cfg }
 
-// Memory is what the owner registered, false after Detach.
+// Memory is what the owner registered; false if it was taken away: by Detach, or because the region is revoked and the last use
+// ended.
 func (r *Region[M]) Memory() (M, bool) { return r.mem, !r.gone }
 
 // Revoked reports whether the region's key opens it no more.
@@ -96,11 +98,17 @@ func (r *Region[M]) Done() {
 	r.rest()
 }
 
+// rest is the end of a region that is revoked and not in use.
 func (r *Region[M]) rest() {
-	if idle := r.idle; r.uses == 0 && r.revoked && idle != nil {
+	if r.uses > 0 || !r.revoked {
+		return
+	}
+	delete(r.table.waiting, r)
+	if idle := r.idle; idle != nil {
 		r.idle = nil
 		idle(r)
 	}
+	r.Detach()
 }
 
 // Detach takes the memory away from uses under way: Memory is empty from now on, and the table and the region hold no

@@ -1,6 +1,7 @@
 package mr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +12,7 @@ import (
 var (
 	ErrKey      = errors.New("bits of the key are set that are not the user's")
 	ErrKeyInUse = errors.New("the key is in use")
-	ErrFull     = errors.New("all keys are in use")
+	ErrFull     = errors.New("there are as many regions as there can be")
 	ErrSmallRI  = errors.New("a region for the small header cannot be restricted to a resource index: that header carries the key there")
 	ErrAccess   = errors.New("unknown rights")
 	ErrNoRegion = errors.New("no region has this key")
@@ -25,10 +26,14 @@ type place[M any] struct {
 
 // Table is the regions of one process. Its zero value is empty and ready.
 type Table[M any] struct {
+	Max int // regions at a time, of all kinds; 0: MaxRegions
+
 	places []place[M] // key's place, from 0
 	free   []uint32
 	users  map[uint64]*Region[M]
 	n      int
+
+	waiting map[*Region[M]]struct{} // revoked and in use
 
 	small     []place[M] // OPTIMIZED, of the table's and the user's choice: 4096 once there is one
 	smallFree []uint16   // indices in the order in which they became free
@@ -77,9 +82,11 @@ func (t *Table[M]) Register(cfg Config, mem M) (*Region[M], error) {
 	if cfg.Idempotent {
 		flags |= KeyIdempotent
 	}
-	r := &Region[M]{cfg: cfg, mem: mem}
+	r := &Region[M]{table: t, cfg: cfg, mem: mem}
 	var err error
 	switch {
+	case t.n >= cmp.Or(t.Max, MaxRegions):
+		err = ErrFull
 	case cfg.Optimized:
 		err = t.addSmall(r, flags|KeyOptimized, asked != 0, int(index))
 	case asked != 0:
@@ -155,8 +162,8 @@ func (t *Table[M]) addSmall(r *Region[M], flags uint64, chosen bool, index int) 
 	return nil
 }
 
-// Deregister revokes a key: nobody finds the region by it any more. Uses under way go on, until Detach takes the memory from
-// them; idle, if it is not nil, is called once when none is left, before Deregister returns if there is none now. It fails with
+// Deregister revokes a key: nobody finds the region by it any more. Uses under way go on, unless Detach takes the memory from
+// them. When none is left (now, perhaps) idle is called once, if it is not nil, and the memory is let go. It fails with
 // ErrNoRegion.
 func (t *Table[M]) Deregister(key uint64, idle func(*Region[M])) (*Region[M], error) {
 	r := t.find(key)
@@ -165,6 +172,12 @@ func (t *Table[M]) Deregister(key uint64, idle func(*Region[M])) (*Region[M], er
 	}
 	t.remove(r)
 	r.revoked, r.idle = true, idle
+	if r.uses > 0 {
+		if t.waiting == nil {
+			t.waiting = map[*Region[M]]struct{}{}
+		}
+		t.waiting[r] = struct{}{}
+	}
 	r.rest()
 	return r, nil
 }
@@ -190,7 +203,8 @@ func (t *Table[M]) remove(r *Region[M]) {
 	}
 }
 
-// DetachAll revokes and detaches all regions: the process is gone.
+// DetachAll revokes and detaches all regions, those too that were revoked before and are in use: the process is gone. Those whom
+// Deregister promised to tell of the last use are told when it ends, as ever.
 func (t *Table[M]) DetachAll() {
 	for _, places := range [][]place[M]{t.places, t.small} {
 		for _, p := range places {
@@ -199,6 +213,9 @@ func (t *Table[M]) DetachAll() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.users)) {
 		t.detach(t.users[key])
+	}
+	for r := range t.waiting { // in any order: nobody is told
+		r.Detach()
 	}
 }
 

@@ -171,6 +171,9 @@ func (c *client) hello(now vt.Time, m *shm.Hello) answer {
 
 // claim reserves a PIDonFEP for a process, any if pid is -1.
 func (s *Server) claim(c *client, job uint32, pid int) (uint16, bool) {
+	if job == openJob && pid == 0 {
+		return 0, false // is that of the ranks that the FEP itself plays
+	}
 	if pid < 0 {
 		for pid = 1; pid <= maxPID && s.procs[procKey{job, uint16(pid)}] != nil; pid++ {
 		}

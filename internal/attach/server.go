@@ -246,6 +246,19 @@ func (s *Server) sweep(now vt.Time) {
 	}
 }
 
+// Pending says that Serve may do something to the node.
+func (s *Server) Pending() bool {
+	if s.held > 0 {
+		return true
+	}
+	for _, c := range s.clients {
+		if c.dead || !c.wants && c.pending() {
+			return true
+		}
+	}
+	return false
+}
+
 // Serve looks at what processes have written, and says whether anything was done. The host calls it in every turn, outside of the node's
 // events; what is posted happens at the node's Now.
 func (s *Server) Serve() (progress bool) {

@@ -66,6 +66,8 @@ type NodePage struct {
 	Taken   [MaxPorts]atomic.Uint64
 	Ports   [MaxPorts][link.NumCounters]atomic.Uint64
 	FEP     [MaxFEP]atomic.Uint64
+	Work    atomic.Uint64 // what attached processes have under way: time has to go on while it is not 0
+	Free    atomic.Uint64 // operations of processes that the node did not wait for
 }
 
 // Segment is one setting of the clock. Nodes read the newest as a whole.

@@ -87,13 +87,21 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, queues, switch, carrier, rewire, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, queues, switch, carrier, rewire, job, poked, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
 	Port    int      `json:"port,omitempty"`
 	Up      bool     `json:"up,omitempty"`
 	From    int      `json:"from,omitempty"` // pdcs: the first of the list that is wanted
+	Job     *Job     `json:"job,omitempty"`
+}
+
+// Job lets processes that know its token be of a job, or no longer.
+type Job struct {
+	ID    uint32   `json:"id"`
+	Token [16]byte `json:"token"`
+	End   bool     `json:"end,omitempty"`
 }
 
 // Reply is what a node sends: the answer to message ID, or, with ID 0, its hello or a result.
@@ -102,6 +110,7 @@ type Reply struct {
 	Error  string               `json:"error,omitempty"`
 	Hello  *Hello               `json:"hello,omitempty"`
 	Result *workload.RankResult `json:"result,omitempty"`
+	Poke   bool                 `json:"poke,omitempty"` // a process wants to act: answered with "poked" once no leap can go beyond the page's Next any more
 	Data   json.RawMessage      `json:"data,omitempty"`
 }
 

@@ -8,6 +8,9 @@ type PDCs struct {
 	// NACKs sent and accepted since the node came up, by code; in the first part only.
 	NacksTx map[string]uint64 `json:"nacksTx,omitempty"`
 	NacksRx map[string]uint64 `json:"nacksRx,omitempty"`
+	// Error responses given, and taken as a verdict, by return code; in the first part only.
+	RCsTx map[string]uint64 `json:"rcsTx,omitempty"`
+	RCsRx map[string]uint64 `json:"rcsRx,omitempty"`
 }
 
 // Roles of PDC.Role.

@@ -45,6 +45,8 @@ type Node struct {
 	mem    *Memory
 	rank   *workload.Rank
 	report func(workload.RankResult)
+
+	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 }
 
 // MaxFrame is the longest Ethernet frame of a node, in bytes without trailer.
@@ -120,6 +122,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window, Class: cfg.Class,
 		CSIGCompactTPID: wire.EtherType(cfg.CSIG[0]), CSIGWideTPID: wire.EtherType(cfg.CSIG[1]), ByRef: n.mem.Pool != nil,
 		DSCPData: cfg.DSCP.Data, DSCPRetx: cfg.DSCP.Retx, DSCPControl: cfg.DSCP.Control,
+		Incarnation: uint64(cfg.Start),
 		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop, DSCPUnmanaged: cfg.DSCP.Unreliable}
 	if p.FEP != nil {
 		fc.LB, fc.CSIG = p.FEP.LB, p.FEP.CSIG
@@ -217,6 +220,9 @@ func (n *Node) StartRun(r ctl.Run) error {
 		if !r.Warm {
 			n.DropArrivals(before)
 			n.Node.StartRun(now, r.Seed)
+			if n.AfterReset != nil {
+				n.AfterReset(now)
+			}
 		}
 		if r.Rank < 0 {
 			return

@@ -78,6 +78,7 @@ type loop struct {
 	lonely    bool                       // the heartbeat is missing
 	turns     uint                       // of the loop, to look at the clock only now and then
 	stop      bool
+	clients   clients
 }
 
 const (
@@ -238,16 +239,17 @@ func (l *loop) agreed() bool {
 		bound = min(bound, l.seg.Virt0+vt.Time(float64(gone)*1000/float64(l.seg.K)))
 	}
 	bound = min(bound, l.seg.Limit)
+	held := l.serve(l.horizon)
 	if bound <= l.horizon && !l.busy {
 		return false
 	}
 	l.enter()
-	if bound > l.horizon {
+	if bound > l.horizon && !held {
 		if l.node.Advance(bound) > 0 {
 			l.page.Sweeps.Add(1)
 		}
 		l.flush()
-		l.horizon = bound
+		l.horizon = l.reached(bound)
 	}
 	l.show()
 	return true
@@ -267,7 +269,7 @@ func (l *loop) show() {
 	p.Frames.Store(l.frames)
 	p.Late.Store(l.late)
 	p.Worst.Store(int64(l.worst))
-	p.Next.Store(int64(l.node.Next()))
+	p.Next.Store(int64(min(l.node.Next(), l.showClients())))
 	p.Horizon.Store(int64(l.horizon))
 	l.busy = false
 	p.Seq.Add(1)
@@ -391,6 +393,12 @@ func (l *loop) wait() error {
 	if l.seg.Flags&clock.Real != 0 {
 		return l.waitReal()
 	}
+	if l.clients.stands() {
+		return l.block(thinks)
+	}
+	if l.clients.lively() {
+		return nil
+	}
 	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
 	if resting && l.idle.tries > 2 {
 		return l.block(-1)
@@ -417,6 +425,13 @@ func (l *loop) block(d time.Duration) error {
 	if l.orphan != 0 {
 		fds = fds[1:]
 		d = redial
+	}
+	if l.clients.Server != nil {
+		fds = append(fds, unix.PollFd{Fd: int32(l.clients.FD()), Events: unix.POLLIN})
+		defer l.clients.Awake()
+		if !l.clients.Sleep() {
+			return nil
+		}
 	}
 	var ts *unix.Timespec
 	if d >= 0 {

@@ -197,6 +197,9 @@ func (p *proc) configure(c *ctl.Config) error {
 		l.ports[i].valid = c.Start
 	}
 	p.page.Reset(c.Start)
+	if err := p.serveProcesses(l); err != nil {
+		return err
+	}
 	p.page.Next.Store(int64(l.node.Next())) // a core may have set timers already; nobody may leap over them
 	p.loop = l
 	return nil
@@ -247,6 +250,10 @@ func (p *proc) message(m *ctl.Message) error {
 	var files []*os.File
 	switch m.Op {
 	case "wake":
+	case "poked":
+		p.loop.poked()
+	case "job":
+		err = p.job(m.Job)
 	case "config", "start": // the daemon took it for dead, and its state and its neighbours' have parted
 		err = errors.New("the node still runs with its old state: `uetlab restart` gives it a new one")
 	case "stop":

@@ -36,8 +36,20 @@ func (p *proc) pdcs(from int) ctl.PDCs {
 				out.NacksRx[code.String()] = rx
 			}
 		})
+		out.RCsTx, out.RCsRx = returnCodes(&f.RCs.Tx), returnCodes(&f.RCs.Rx)
 	}
 	return out
+}
+
+// returnCodes names the codes that occurred.
+func returnCodes(counts *[64]uint64) map[string]uint64 {
+	named := map[string]uint64{}
+	for c, n := range counts {
+		if n > 0 {
+			named[wire.ReturnCode(c).String()] = n
+		}
+	}
+	return named
 }
 
 func describePDC(i *fep.PDCInfo) ctl.PDC {

@@ -36,7 +36,8 @@ func (l *loop) realtime() bool {
 	if l.turns%dropsEvery == 0 {
 		l.overflows()
 	}
-	if !got && l.node.Next() > now {
+	l.serve(now)
+	if !got && !l.clients.served && l.node.Next() > now {
 		return false
 	}
 	l.enter()
@@ -110,6 +111,9 @@ func (l *loop) tell(now vt.Time) {
 
 // waitReal passes the time when there is nothing to do at the wall's pace.
 func (l *loop) waitReal() error {
+	if l.spin == 0 && l.clients.lively() {
+		return nil
+	}
 	p := &l.idle
 	p.tries++
 	switch {

@@ -47,6 +47,7 @@ type Fabric struct {
 	mu   sync.Mutex
 	todo []func()
 	end  bool
+	once sync.Once
 }
 
 // New starts a fabric; Close ends it.
@@ -106,6 +107,9 @@ func (f *Fabric) add(i int) error {
 	return srv.Listen(f.Socket(i))
 }
 
+// Nodes is the number of nodes.
+func (f *Fabric) Nodes() int { return f.cfg.Nodes }
+
 // Socket is where processes find the FEP of a node.
 func (f *Fabric) Socket(i int) string { return filepath.Join(f.dir, fmt.Sprintf("fep%d", i)) }
 
@@ -140,8 +144,10 @@ func (f *Fabric) Close() {
 	f.mu.Unlock()
 	f.poke()
 	<-f.done
-	unix.Close(f.stop)
-	os.RemoveAll(f.dir)
+	f.once.Do(func() {
+		unix.Close(f.stop)
+		os.RemoveAll(f.dir)
+	})
 }
 
 // wires take what a node sends to where it is addressed.
@@ -211,13 +217,12 @@ func (f *Fabric) now() (t vt.Time) {
 
 // turn is one round; false if there was nothing to do.
 func (f *Fabric) turn() (progress bool) {
-	held, work := false, uint64(0)
+	work := uint64(0)
 	for _, s := range f.srvs {
 		progress = s.Serve() || progress
 		if s.Wants() || s.Open() {
 			s.Grant(max(f.now()+1, f.wall()))
 		}
-		held = held || s.Held()
 		work += s.Work()
 	}
 	if f.cfg.Real {
@@ -227,28 +232,35 @@ func (f *Fabric) turn() (progress bool) {
 		}
 		return progress
 	}
-	if held || work == 0 {
+	if work == 0 {
 		return progress
 	}
 	for range 64 {
-		first := f.nodes[0]
-		for _, n := range f.nodes {
-			if n.Next() < first.Next() {
-				first = n
-			}
+		n := f.next()
+		if n == nil {
+			break
 		}
-		if first.Next() == vt.Never {
-			return progress
-		}
-		first.Advance(first.Next())
+		n.Advance(n.Next())
 		progress = true
-		for _, s := range f.srvs {
-			if s.Held() {
-				return true
-			}
-		}
 	}
 	return progress
+}
+
+// next is the node with the earliest event, nil if none may be handled: nobody goes further ahead of a node that is held than a frame takes.
+func (f *Fabric) next() (first *engine.Node) {
+	bound := vt.Never - 1
+	for i, n := range f.nodes {
+		switch {
+		case f.srvs[i].Held():
+			bound = min(bound, n.Now().Add(f.cfg.Delay))
+		case first == nil || n.Next() < first.Next():
+			first = n
+		}
+	}
+	if first == nil || first.Next() > bound {
+		return nil
+	}
+	return first
 }
 
 // wall is virtual time if that is the wall's, else the beginning.
