@@ -72,6 +72,9 @@ func TestEveryTestTwiceTheSameAndChecked(t *testing.T) {
 						s := spec(test, metric, 8, 64)
 						if test == perf.Atomic {
 							s.Op = op
+							if op == perf.CAS {
+								s.Sizes = []int64{8, 8}
+							}
 						} else {
 							s.Sizes = append(s.Sizes, 1, 4096, 20_001)
 						}

@@ -78,13 +78,8 @@ func (s *Side) Close() error { return s.d.Close() }
 // Real says that times are the wall's.
 func (s *Side) Real() bool { return s.d.Info().Real }
 
-// Mode is the delivery mode of the measured messages.
-func (s *Side) Mode() string {
-	if s.spec.Ordered {
-		return "ROD"
-	}
-	return "RUD"
-}
+// Free says that the FEP does not wait, or has ceased to wait, for this process: times are not exact.
+func (s *Side) Free() bool { return s.d.Free() }
 
 func (s *Side) open() (err error) {
 	if s.inject, err = s.injected(); err != nil {

@@ -87,6 +87,8 @@ func (s *Spec) validateSizes() error {
 			return fmt.Errorf("--size (%d): give at most %d bytes", n, MaxSize)
 		case n == 0 && s.Test != Send && s.Test != TSend:
 			return fmt.Errorf("--size (0): a %s needs at least one byte", s.Test)
+		case s.Test == Atomic && s.Op == CAS && n != 8:
+			return fmt.Errorf("--size (%d): a compare-and-swap has one number: give 8", n)
 		case s.Test == Atomic && (n%8 != 0 || n > maxAtomic):
 			return fmt.Errorf("--size (%d): atomics work on 8-byte numbers: give a multiple of 8 up to %d", n, maxAtomic)
 		}
