@@ -13,7 +13,7 @@ import (
 
 // limit is a guard against hanging, not a measure.
 func limit(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -163,7 +163,7 @@ func empty(t testing.TB, f *attachtest.Fabric) {
 		var work uint64
 		for ctx := limit(t); ctx.Err() == nil; {
 			f.Do(func() { st, work = f.Server(i).Stat(), f.Server(i).Work() })
-			if st.Processes == 0 {
+			if st.Processes == 0 && work == 0 {
 				break
 			}
 		}

@@ -181,9 +181,18 @@ func (q *CQ) pump() {
 		case err != nil:
 			return
 		}
-		q.ch <- c[0]
-		if !q.d.Free() {
-			<-q.next
+		select {
+		case q.ch <- c[0]:
+		case <-q.d.over:
+			return
+		}
+		if q.d.Free() {
+			continue
+		}
+		select {
+		case <-q.next:
+		case <-q.d.over:
+			return
 		}
 	}
 }

@@ -74,7 +74,9 @@ type Domain struct {
 	kick  int // wakes our own leader
 
 	mu       sync.Mutex
-	err      error // why nothing works any more
+	err      error         // why nothing works any more
+	over     chan struct{} // closed with it
+	closed   bool
 	tail     uint32
 	ops      []pending
 	spare    []uint32 // free places in ops
@@ -110,7 +112,7 @@ func (f *Fabric) Domain(ctx context.Context, o DomainOptions) (*Domain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: attach: %w", err)
 	}
-	d := &Domain{sock: sock, bell: -1, kick: -1, byID: map[uint32]*Endpoint{}, threads: max(o.Threads, 1), spin: spinFirst, step: o.PollStep}
+	d := &Domain{sock: sock, over: make(chan struct{}), bell: -1, kick: -1, byID: map[uint32]*Endpoint{}, threads: max(o.Threads, 1), spin: spinFirst, step: o.PollStep}
 	if d.step <= 0 {
 		d.step = 100 * time.Nanosecond
 	}
@@ -176,15 +178,20 @@ func (d *Domain) Err() error {
 }
 
 // Free says whether the FEP goes on while this process thinks.
-func (d *Domain) Free() bool { return d.sq.Flags.Load()&(shm.PageFree|shm.PageReal) != 0 }
+func (d *Domain) Free() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sq.Flags.Load()&(shm.PageFree|shm.PageReal) != 0
+}
 
 // Close ends the attachment and everything in it. Operations under way are given up; calls that wait return ErrClosed.
 func (d *Domain) Close() error {
 	d.mu.Lock()
-	if errors.Is(d.err, ErrClosed) {
+	if d.closed {
 		d.mu.Unlock()
 		return nil
 	}
+	d.closed = true
 	d.fail(ErrClosed)
 	d.mu.Unlock()
 	_ = unix.Shutdown(d.sock, unix.SHUT_RDWR)
@@ -231,6 +238,7 @@ var deadPage = shm.SQ{Page: &shm.Page{}}
 func (d *Domain) fail(err error) {
 	if d.err == nil {
 		d.err = err
+		close(d.over)
 	}
 	for _, w := range d.waiters {
 		w.wake()
@@ -250,19 +258,15 @@ type Stat = shm.Stat
 // Now is the virtual time: that of the last completion or wake, or with --time real the present one. It counts from the start of the
 // lab.
 func (d *Domain) Now() time.Duration {
-	sq := d.page()
+	d.mu.Lock() // the page may go
+	defer d.mu.Unlock()
+	sq := d.sq
 	if sq.Flags.Load()&shm.PageReal == 0 {
 		return time.Duration(sq.Now.Load())
 	}
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
 	return time.Duration(sq.Virt0.Load() + ts.Nano() - sq.Wall0.Load())
-}
-
-func (d *Domain) page() *shm.SQ {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.sq
 }
 
 // Sleep returns once dur of virtual time has passed.

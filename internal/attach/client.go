@@ -161,8 +161,9 @@ func (c *client) serve(now vt.Time) (progress bool) {
 // mostAtOnce bounds the messages of one process in a turn, so that none can keep the node busy.
 const mostAtOnce = 16
 
-// work takes messages and submissions at now.
+// work takes messages and submissions at now. What was submitted before a message was sent comes before it.
 func (c *client) work(now vt.Time) (progress bool) {
+	progress = c.take(now)
 	for range mostAtOnce {
 		if !c.readable || c.dead {
 			break
@@ -176,11 +177,17 @@ func (c *client) work(now vt.Time) (progress bool) {
 			c.dead = true
 		default:
 			progress = true
+			c.take(now)
 			c.message(now, c.s.buf[:n], fds)
 		}
 	}
+	return progress
+}
+
+// take carries out what is in the submission ring.
+func (c *client) take(now vt.Time) bool {
 	if c.sq == nil || c.dead {
-		return progress
+		return false
 	}
 	tail := c.sq.SQTail.Load()
 	if tail-c.head > c.sq.Size() {
@@ -188,7 +195,7 @@ func (c *client) work(now vt.Time) (progress bool) {
 		return true
 	}
 	if tail == c.head {
-		return progress
+		return false
 	}
 	if c.intruded || !c.sync() {
 		c.s.total.FreeCalls += uint64(tail - c.head)

@@ -231,7 +231,9 @@ func (s *Server) admit(c *client, now vt.Time) {
 		c.hold(now)
 		return
 	}
-	s.openTil = s.cfg.Wall() + openFor
+	if !s.real {
+		s.openTil = s.cfg.Wall() + openFor
+	}
 	c.work(now)
 }
 
