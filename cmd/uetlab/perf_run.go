@@ -15,6 +15,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/perf"
+	"github.com/uetlab/uetlab/workload"
 )
 
 // perfRun is one measurement: two sides, each a process in a node.
@@ -28,7 +29,8 @@ type perfRun struct {
 	conditions conditions
 	print      perf.Print
 	rows       []perf.Row
-	free       bool
+	fidelity   workload.Fidelity
+	free       bool // the FEP did not wait for a side
 }
 
 // perfEnd is a side as this process sees it.
