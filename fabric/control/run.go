@@ -432,6 +432,7 @@ type totals struct {
 	ports        link.Counters
 	data, retx   uint64
 	frames, late uint64
+	free         uint64 // operations of processes that nodes did not wait for
 	deaths       int64
 	queues       [][]ctl.Queue // by node
 	failed       []uint64      // PDCs, by node
@@ -449,6 +450,7 @@ func (d *Daemon) counters() totals {
 		t.retx += n.page.FEP[fep.Retx].Load()
 		t.frames += n.page.Frames.Load()
 		t.late += n.page.Late.Load()
+		t.free += n.page.Free.Load()
 	}
 	return t
 }
@@ -480,7 +482,7 @@ func (d *Daemon) totals(before totals) workload.Totals {
 		t.Fidelity.Verdict = "invalid: " + strings.Join(reasons, "; ")
 	case d.real():
 		t.Fidelity.Verdict = "real"
-	case d.hasHosts:
+	case d.hasHosts || now.free != before.free:
 		t.Fidelity.Verdict = "free"
 	}
 	return t

@@ -290,7 +290,7 @@ type Access uint32
 const (
 	RemoteRead   Access = shm.MRRead
 	RemoteWrite  Access = shm.MRWrite
-	RemoteAtomic Access = shm.MRAtomic
+	RemoteAtomic Access = shm.MRAtomic // beside the others: an atomic that writes needs RemoteWrite, one that fetches RemoteRead
 )
 
 // MRConfig says how memory is registered.

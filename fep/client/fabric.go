@@ -269,7 +269,7 @@ func (d *Domain) Now() time.Duration {
 	return time.Duration(sq.Virt0.Load() + ts.Nano() - sq.Wall0.Load())
 }
 
-// Sleep returns once dur of virtual time has passed.
+// Sleep returns once dur of virtual time has passed, an hour at most (fep.ErrTooLarge).
 func (d *Domain) Sleep(ctx context.Context, dur time.Duration) error {
 	return d.wakeAt(ctx, max(dur, 0), 0)
 }

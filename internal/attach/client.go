@@ -86,8 +86,7 @@ func (c *client) release() {
 // ring wakes the process if it sleeps. A full socket wakes it just as well.
 func (c *client) ring() {
 	if c.sq.Sleeps.Load() != 0 && c.sq.Sleeps.CompareAndSwap(1, 0) {
-		var b [shm.HeaderLen]byte
-		_ = shm.Send(c.sock, shm.Append(b[:0], shm.Header{Kind: shm.ReqDoorbell}, nil))
+		shm.SendDoorbell(c.sock)
 	}
 }
 

@@ -92,7 +92,7 @@ func (r *raw) exchange(b []byte, fds ...int) (shm.Header, []byte, []int, error) 
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if h.Kind == shm.ReqDoorbell {
+		if h.Kind == shm.ReqDoorbell && h.ID == 0 {
 			continue
 		}
 		return h, rest, got, nil
@@ -179,7 +179,7 @@ func honest(t testing.TB, f *attachtest.Fabric) {
 			t.Fatal(err)
 		}
 	}
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() { // ends with the message
 		defer doms[1].Close()
 		b := make([]byte, 10_000)

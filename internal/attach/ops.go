@@ -3,6 +3,7 @@ package attach
 import (
 	"errors"
 	"math"
+	"time"
 
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/shm"
@@ -164,6 +165,9 @@ func (c *client) dropMR(id uint32) {
 	c.counts.mrs--
 	c.s.total.MRs--
 }
+
+// farthest is how far ahead a wake may be: an idle lab goes there at once, and its time is not endless.
+const farthest = time.Hour
 
 const opFlags = shm.FlagData | shm.FlagInject | shm.FlagDeliveryComplete | shm.FlagMultiRecv | shm.FlagIdempotent
 
@@ -425,10 +429,14 @@ func (c *client) sleep(now vt.Time, e *shm.SQE, q *queue) {
 	if e.Flags&shm.FlagAbsolute == 0 {
 		t = now + min(t, vt.Never-1-now)
 	}
+	if t.Sub(now) > farthest {
+		c.tell(now, e, q, shm.StatusTooLarge, 0)
+		return
+	}
 	i := c.slot()
 	c.ops[i] = slot{used: true, wake: true, op: e.Op, object: e.Object, ctx: e.Ctx, q: q, posted: now}
 	q.reserved++
-	c.s.addWake(now, c, i, min(t, vt.Never-1))
+	c.s.addWake(now, c, i, t)
 }
 
 // statuses of errors that say all there is to say.

@@ -162,6 +162,7 @@ func (c *client) hello(now vt.Time, m *shm.Hello) answer {
 	}
 	c.bell, c.job, c.process, c.free = bell, m.Job, pid, m.Flags&shm.HelloFree != 0
 	c.sq, c.sqMem = shm.NewSQ(mem, entries), mem
+	c.sq.Now.Store(int64(now))
 	c.showTime()
 	cfg := s.fep.Config()
 	w := &shm.Welcome{Version: shm.Version, PID: uint32(pid), Flags: c.sq.Flags.Load(), PayloadMTU: uint32(cfg.PayloadMTU), InjectSize: fep.InjectSize,

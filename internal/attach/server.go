@@ -31,7 +31,7 @@ var DefaultLimits = shm.Limits{Endpoints: 64, CQs: 64, MRs: 4096, Addresses: 1 <
 
 // Wall-clock times of a process that is free.
 const (
-	openFor = int64(2 * time.Millisecond)  // after its last call time does not leap: the next one is about to come
+	openFor = int64(50 * time.Millisecond) // after its last call time does not leap: the next one is about to come
 	spinFor = int64(50 * time.Microsecond) // after its last call, or a completion for it, the node does not sleep
 )
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,21 +88,29 @@ func Send(fd int, b []byte, fds ...int) error {
 // Recv takes one message into b, without waiting, and the first descriptors that came beside it; more than two are closed. io.EOF: the
 // other side is gone.
 func Recv(fd int, b []byte) (n int, fds []int, err error) {
+	// unix.Recvmsg would allocate an address for every message.
 	var oob [64]byte
-	var oobn int
+	iov := unix.Iovec{Base: unsafe.SliceData(b)}
+	iov.SetLen(len(b))
+	msg := unix.Msghdr{Iov: &iov, Control: &oob[0]}
+	msg.SetIovlen(1)
+	var errno unix.Errno
 	for {
-		n, oobn, _, _, err = unix.Recvmsg(fd, b, oob[:], unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
-		if err != unix.EINTR {
+		msg.SetControllen(len(oob))
+		r, _, e := unix.Syscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&msg)), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		if n, errno = int(r), e; errno != unix.EINTR {
 			break
 		}
 	}
-	switch {
-	case errors.Is(err, unix.EAGAIN):
+	oobn := int(msg.Controllen)
+	switch errno {
+	case 0:
+	case unix.EAGAIN:
 		return 0, nil, ErrAgain
-	case errors.Is(err, unix.ECONNRESET):
+	case unix.ECONNRESET:
 		return 0, nil, io.EOF
-	case err != nil:
-		return 0, nil, err
+	default:
+		return 0, nil, errno
 	}
 	if oobn > 0 {
 		fds = rights(oob[:oobn])
@@ -129,6 +138,13 @@ func rights(oob []byte) (fds []int) {
 		fds = fds[:2]
 	}
 	return fds
+}
+
+var doorbell = Append(nil, Header{Kind: ReqDoorbell}, nil)
+
+// SendDoorbell wakes a process that sleeps on its socket. Where that is full the process has something to wake up for anyway.
+func SendDoorbell(fd int) {
+	_, _ = unix.SendmsgN(fd, doorbell, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 }
 
 // CloseAll closes descriptors.
