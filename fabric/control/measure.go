@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/workload"
@@ -49,12 +50,30 @@ func (d *Daemon) anew(ctx context.Context, seed uint64) error {
 		err = d.saveState()
 	}
 	if err == nil {
+		err = d.begun(ctx, r)
+	}
+	if err == nil {
 		_, err = d.end(ctx, r, before)
 	}
 	if err != nil {
 		d.abort(r)
 	}
 	return err
+}
+
+// begun waits, in a lab at the wall's pace, until all nodes have begun the run.
+func (d *Daemon) begun(ctx context.Context, r *run) error {
+	for deadline := time.Now().Add(runWait); d.real(); sleep(tick) {
+		switch lo, _ := d.horizons(); {
+		case lo >= r.t0:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case time.Now().After(deadline):
+			return api.Errorf(api.CodeTimeout, "measure: the nodes have not begun anew")
+		}
+	}
+	return nil
 }
 
 func (d *Daemon) setMeasuring(before *totals) {
