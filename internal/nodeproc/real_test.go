@@ -262,8 +262,9 @@ func benchReal(b *testing.B, c realCase) {
 
 func (e *realEnd) run(b *testing.B, n int) time.Duration {
 	e.left, e.l.stop = n, false
+	e.l.seg, _ = e.l.clk.Read()
 	start := time.Now()
-	e.l.node.Call(e.l.node.Now()+1, e.begin)
+	e.l.node.Call(e.l.wallTime(), e.begin)
 	if err := e.l.run(); err != nil {
 		b.Fatal(err)
 	}

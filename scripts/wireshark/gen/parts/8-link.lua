@@ -18,7 +18,7 @@ function link.dissector(tvb, pinfo, root)
 	if crc32(CASTAGNOLI, tvb:range(n, 16):raw()) ~= v["trailer.crc"] then
 		tree:add_proto_expert_info(X.odd, "link trailer: its CRC does not fit")
 	end
-	if link.prefs.fcs and crc32(IEEE, tvb:range(0, n):raw()) ~= v["trailer.fcs"] then
+	if link.prefs.fcs and v["trailer.llr_kind"] ~= 2 and crc32(IEEE, tvb:range(0, n):raw()) ~= v["trailer.fcs"] then
 		tree:add_proto_expert_info(X.odd, "link trailer: the FCS does not fit the frame")
 	end
 	tree:append_text(": due " .. tostring(v["trailer.due"]) .. " ns")
