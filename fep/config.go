@@ -94,7 +94,7 @@ type Config struct {
 	PSNLimit   uint32
 
 	MessageIdle   time.Duration // target gives up a silent message after this, 0: 5 s
-	MaxMessages   int           // messages under way at the target; beyond it packets are refused with NO_SES_MSG_AVAIL; 0: no limit
+	MaxMessages   int           // messages under way at the target; beyond it packets are refused with NO_SES_MSG_AVAIL; 0: 65536
 	MaxReturns    int           // packets of read data under way at the target; beyond it reads are acknowledged when their data is, and beyond 16 times it refused with NO_RESOURCE; 0: 4096
 	MaxRestarts   int           // restarts of a message that its target could not take, 0: 5, InfiniteRestarts: no limit, see NoRestart
 	NoRestart     bool          // such a message fails at once
@@ -156,6 +156,9 @@ func (c *Config) resolve(maxFrame int, port link.Config) (pc pds.Config, err err
 	}
 	if c.RI == 0 {
 		c.RI = defaultRI
+	}
+	if c.MaxMessages == 0 {
+		c.MaxMessages = 1 << 16
 	}
 	if c.MaxReturns == 0 {
 		c.MaxReturns = 1 << 12

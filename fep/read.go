@@ -240,6 +240,8 @@ func (f *FEP) idempotent(now vt.Time, q *packet, r *pds.Response) {
 // idempotentMemory checks a RUDI packet and finds the memory of its message.
 func (f *FEP) idempotentMemory(q *packet) (*registered, wire.ReturnCode) {
 	switch {
+	case q.head.Ver() != 0:
+		return nil, wire.RCUncor
 	case q.std == nil:
 		return nil, wire.RCUnsupportedOp
 	case q.op != wire.OpWrite && q.op != wire.OpRead || q.head.HD():

@@ -33,7 +33,7 @@ func (f *FEP) Request(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCod
 		m = set.find(p.mid)
 	}
 	if m == nil {
-		if f.cfg.MaxMessages > 0 && f.rx.n >= f.cfg.MaxMessages {
+		if f.rx.n >= f.cfg.MaxMessages {
 			return wire.NackNoSESMsgAvail
 		}
 		if p.op == wire.OpRead && f.rets.n >= mostReturns*f.cfg.MaxReturns {

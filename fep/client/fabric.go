@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -73,20 +74,19 @@ type Domain struct {
 	bell  int // the FEP's
 	kick  int // wakes our own leader
 
-	mu       sync.Mutex
-	err      error         // why nothing works any more
-	over     chan struct{} // closed with it
-	closed   bool
-	tail     uint32
-	ops      []pending
-	spare    []uint32 // free places in ops
-	cqs      []*CQ    // replaced, never changed in place: the leader reads it without the lock
-	byID     map[uint32]*Endpoint
-	regions  []*Memory // by address
-	sys      *CQ
-	bounce   bounce
-	remote   uint32 // region of all our addresses, 0: not yet
-	noRemote error
+	mu      sync.Mutex
+	err     error         // why nothing works any more
+	over    chan struct{} // closed with it
+	closed  bool
+	tail    uint32
+	ops     []pending
+	spare   []uint32 // free places in ops
+	cqs     []*CQ    // replaced, never changed in place: the leader reads it without the lock
+	byID    map[uint32]*Endpoint
+	regions []*Memory // by address
+	sys     *CQ
+	bounce  bounce
+	remote  uint32 // region of all our addresses, 0: not yet
 
 	waiters []*waiter
 	leading bool
@@ -113,7 +113,10 @@ func (f *Fabric) Domain(ctx context.Context, o DomainOptions) (*Domain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: attach: %w", err)
 	}
-	d := &Domain{sock: sock, over: make(chan struct{}), bell: -1, kick: -1, byID: map[uint32]*Endpoint{}, threads: max(o.Threads, 1), spin: spinFirst, step: o.PollStep}
+	d := &Domain{sock: sock, over: make(chan struct{}), bell: -1, kick: -1, byID: map[uint32]*Endpoint{}, threads: max(o.Threads, 1), step: o.PollStep}
+	if runtime.NumCPU() >= spinCPUs {
+		d.spin = spinFirst
+	}
 	if d.step <= 0 {
 		d.step = 100 * time.Nanosecond
 	}

@@ -111,7 +111,6 @@ const (
 type bounce struct {
 	mem  *Memory
 	free []int32
-	err  error
 }
 
 // prepare makes what plain buffers need, before mu is taken.

@@ -17,6 +17,9 @@ const (
 	spinFirst = 20 * time.Microsecond // how long the leader looks at the rings before it sleeps …
 	spinMost  = 50 * time.Microsecond
 	spinLeast = time.Microsecond // … at least, once that has been of no use
+	// spinCPUs are the processors below which it does not: whoever yields on a busy machine waits for a whole slice of the others, and
+	// whoever is woken does not.
+	spinCPUs = 4
 )
 
 // waiter is a goroutine that waits.
@@ -111,7 +114,7 @@ func (d *Domain) lead(busily bool) {
 	d.mu.Lock()
 	d.leading = false
 	switch {
-	case !busily:
+	case !busily || spin == 0:
 	case found:
 		d.spin = min(spinMost, d.spin*2)
 	case slept:

@@ -64,14 +64,13 @@ func (c *client) hold(now vt.Time) {
 		c.sq.Hold.Store(c.holds)
 		c.ring()
 	}
-	c.s.active = c.s.cfg.Wall()
 	if !c.sync() {
 		return
 	}
 	if !c.held {
 		c.held = true
 		c.s.held++
-		c.since = c.s.active
+		c.since = c.s.cfg.Wall()
 	}
 	c.s.node.Interrupt()
 }
@@ -206,7 +205,6 @@ func (c *client) take(now vt.Time) bool {
 		c.submit(now, &c.s.sqe)
 	}
 	c.sq.SQHead.Store(c.head)
-	c.s.active = c.s.cfg.Wall()
 	return true
 }
 

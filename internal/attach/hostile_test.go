@@ -133,12 +133,6 @@ func (r *raw) attach(hello shm.Hello) *raw {
 	return r
 }
 
-// wait says that the process waits.
-func (r *raw) wait() {
-	r.sq.Wait.Store(r.sq.Hold.Load())
-	r.ring()
-}
-
 func (r *raw) ring() {
 	one := [8]byte{1}
 	_, _ = unix.Write(r.bell, one[:])

@@ -29,11 +29,8 @@ type Config struct {
 // DefaultLimits are those of one process.
 var DefaultLimits = shm.Limits{Endpoints: 64, CQs: 64, MRs: 4096, Addresses: 1 << 18, Regions: 256, Ops: 1 << 16, Bytes: 4 << 30, Copies: 256 << 20}
 
-// Wall-clock times of a process that is free.
-const (
-	openFor = int64(50 * time.Millisecond) // after its last call time does not leap: the next one is about to come
-	spinFor = int64(50 * time.Microsecond) // after its last call, or a completion for it, the node does not sleep
-)
+// openFor is the wall time after the last call of a free process for which time does not leap: the next call is about to come.
+const openFor = int64(50 * time.Millisecond)
 
 // Server is the FEP's side. All methods are called by the one thread that runs the node.
 type Server struct {
@@ -67,7 +64,6 @@ type Server struct {
 
 	initiated int // open operations that send
 	total     shm.Stat
-	active    int64 // wall time of the last call or completion
 	sqe       shm.SQE
 	buf       [shm.MaxMessage + 1]byte
 }
@@ -374,10 +370,8 @@ func (s *Server) Awake() {
 	s.Look()
 }
 
-// Lively says that a process has been active just now, so that it is worth to go on looking instead of sleeping.
-func (s *Server) Lively() bool {
-	return len(s.clients) > 0 && s.active != 0 && s.cfg.Wall()-s.active < spinFor
-}
+// Processes is the number of those that are attached.
+func (s *Server) Processes() int { return len(s.clients) }
 
 // accept takes processes in; those of other users and those that are too many are shown the door.
 func (s *Server) accept() {

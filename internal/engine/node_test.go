@@ -466,3 +466,24 @@ func BenchmarkForward(b *testing.B) {
 		n.Advance(due)
 	}
 }
+
+// TestInterrupt stops Advance after the event that asks for it, and loses nothing.
+func TestInterrupt(t *testing.T) {
+	n, r, _ := node(1, 0)
+	r.timer = func(now vt.Time, id uint64) {
+		if id == 2 {
+			n.Interrupt()
+		}
+	}
+	for id := range uint64(4) {
+		n.SetTimer(vt.Time(10*id), id)
+	}
+	n.Interrupt() // outside of Advance it does nothing
+	if got := n.Advance(25); got != 3 || n.Now() != 20 || n.Next() != 30 {
+		t.Errorf("handled %d, now %v, next %v", got, n.Now(), n.Next())
+	}
+	n.SetTimer(20, 9) // what comes at that instant is still handled there
+	if got := n.Advance(25); got != 1 || n.Now() != 20 {
+		t.Errorf("then %d, now %v", got, n.Now())
+	}
+}

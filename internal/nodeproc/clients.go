@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/uetlab/uetlab/internal/attach"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
@@ -20,11 +18,10 @@ import (
 type clients struct {
 	*attach.Server // nil: the node has no FEP
 	waiting        bool
-	served         bool      // the last look found something to do
 	asked          *ctl.Conn // the daemon that was poked for it
 }
 
-// serveProcesses opens the socket of a node that has a FEP.
+// serveProcesses makes a server of a node that has a FEP.
 func (p *proc) serveProcesses(l *loop) error {
 	if p.core.FEP == nil {
 		return nil
@@ -33,11 +30,19 @@ func (p *proc) serveProcesses(l *loop) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Listen(shm.DefaultSocket); err != nil {
-		return fmt.Errorf("socket for processes: %w", err)
-	}
 	p.core.AfterReset = s.AfterReset
 	l.clients.Server = s
+	return nil
+}
+
+// openSocket lets processes in.
+func (p *proc) openSocket() error {
+	if p.loop.clients.Server == nil {
+		return nil
+	}
+	if err := p.loop.clients.Listen(shm.DefaultSocket); err != nil {
+		return fmt.Errorf("socket for processes: %w", err)
+	}
 	return nil
 }
 
@@ -64,7 +69,7 @@ func (l *loop) serve(horizon vt.Time) (held bool) {
 	if c.Pending() {
 		l.enter()
 	}
-	if c.served = c.Serve(); c.served {
+	if c.Serve() {
 		l.enter()
 	}
 	if c.Open() {
@@ -134,11 +139,8 @@ const thinks = 10 * time.Millisecond
 // stands says whether the node stands still for a process.
 func (c *clients) stands() bool { return c.Server != nil && c.Held() }
 
-// lively passes a moment, and says so, if a process has been active just now and most likely will be again.
-func (c *clients) lively() bool {
-	if c.Server == nil || !c.Lively() {
-		return false
-	}
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	return true
+// crowded says that the node has processes to serve and that there are not processors for all. Then it sleeps at the wall's pace as soon as there is
+// nothing to do: a process that is woken gets the processor sooner than one that the node yields to, and so does the node.
+func (l *loop) crowded() bool {
+	return l.clients.Server != nil && l.clients.Processes() > 0 && !l.spare
 }

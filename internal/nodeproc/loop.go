@@ -60,6 +60,7 @@ type loop struct {
 	busy    bool          // the page's Seq is odd
 	control uint8         // DSCP of an end point's control packets, 0: the node is none
 	spin    time.Duration // at the wall's pace: how long to look for work before sleeping
+	spare   bool          // processes that use the node have processors of their own, too
 	shown   vt.Time       // at the wall's pace: when the page was last published
 	idle    patience
 	late    uint64
@@ -390,14 +391,11 @@ func (l *loop) wait() error {
 	if err := l.look(); err != nil {
 		return err
 	}
-	if l.seg.Flags&clock.Real != 0 {
-		return l.waitReal()
-	}
 	if l.clients.stands() {
 		return l.block(thinks)
 	}
-	if l.clients.lively() {
-		return nil
+	if l.seg.Flags&clock.Real != 0 {
+		return l.waitReal()
 	}
 	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
 	if resting && l.idle.tries > 2 {

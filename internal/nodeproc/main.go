@@ -234,6 +234,9 @@ func (p *proc) start() error {
 		return err
 	}
 	p.loop.sock = sock
+	if err := p.openSocket(); err != nil {
+		return err
+	}
 	p.page.Room.Store(uint64(slots / len(names)))
 	for _, name := range names {
 		if err := hostnet.Up(name); err != nil {

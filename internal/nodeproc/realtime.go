@@ -33,11 +33,11 @@ func (l *loop) wallTime() vt.Time { return l.seg.Virt0 + vt.Time(l.wall.Now()-l.
 func (l *loop) realtime() bool {
 	now := l.wallTime()
 	got := l.drain(now)
+	l.serve(now)
 	if l.turns%dropsEvery == 0 {
 		l.overflows()
 	}
-	l.serve(now)
-	if !got && !l.clients.served && l.node.Next() > now {
+	if !got && l.node.Next() > now {
 		return false
 	}
 	l.enter()
@@ -92,7 +92,7 @@ func (l *loop) settle(nodes int) {
 	if unix.SchedGetaffinity(0, &may) != nil || nodes > may.Count() || l.id >= nodes {
 		return
 	}
-	l.spin = spinFor
+	l.spin, l.spare = spinFor, 2*nodes <= may.Count()
 	for n, cpu := 0, 0; n <= l.id; cpu++ {
 		if may.IsSet(cpu) {
 			n++
@@ -111,18 +111,18 @@ func (l *loop) tell(now vt.Time) {
 
 // waitReal passes the time when there is nothing to do at the wall's pace.
 func (l *loop) waitReal() error {
-	if l.spin == 0 && l.clients.lively() {
-		return nil
+	p, spin, atOnce := &l.idle, l.spin, l.crowded()
+	if atOnce {
+		spin = 0
 	}
-	p := &l.idle
 	p.tries++
 	switch {
 	case p.tries == 1:
 		p.since = l.wall.Now()
-	case l.spin > 0 && p.tries%spinYield != 0:
+	case spin > 0 && p.tries%spinYield != 0:
 		return nil
 	}
-	if p.tries > 2 && l.wall.Now()-p.since > int64(l.spin) {
+	if atOnce || p.tries > 2 && l.wall.Now()-p.since > int64(spin) {
 		now := l.wallTime()
 		if l.busy {
 			l.overflows()
@@ -131,7 +131,7 @@ func (l *loop) waitReal() error {
 		switch next := l.node.Next(); {
 		case next == vt.Never:
 			return l.block(-1)
-		case next.Sub(now) > l.spin:
+		case next.Sub(now) > spin:
 			return l.block(next.Sub(now))
 		}
 	}

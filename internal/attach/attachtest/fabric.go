@@ -202,7 +202,7 @@ func (f *Fabric) run() {
 			}
 			return
 		}
-		if !f.turn() && !f.lively() {
+		if !f.turn() {
 			f.sleep()
 		}
 	}
@@ -269,16 +269,6 @@ func (f *Fabric) wall() vt.Time {
 		return 0
 	}
 	return vt.Time(monotonic() - f.mono0)
-}
-
-func (f *Fabric) lively() bool {
-	for _, s := range f.srvs {
-		if s.Lively() {
-			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-			return true
-		}
-	}
-	return false
 }
 
 // sleep waits until a process, Do or Close wants something, or in real time until the next event.
