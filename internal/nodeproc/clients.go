@@ -8,7 +8,6 @@ import (
 	"github.com/uetlab/uetlab/internal/attach"
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
-	"github.com/uetlab/uetlab/internal/shm"
 	"github.com/uetlab/uetlab/internal/vt"
 )
 
@@ -37,10 +36,10 @@ func (p *proc) serveProcesses(l *loop) error {
 
 // openSocket lets processes in.
 func (p *proc) openSocket() error {
-	if p.loop.clients.Server == nil {
+	if p.loop.clients.Server == nil || p.socket == "" {
 		return nil
 	}
-	if err := p.loop.clients.Listen(shm.DefaultSocket); err != nil {
+	if err := p.loop.clients.Listen(p.socket); err != nil {
 		return fmt.Errorf("socket for processes: %w", err)
 	}
 	return nil

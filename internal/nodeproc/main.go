@@ -26,6 +26,7 @@ import (
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/pktio"
+	"github.com/uetlab/uetlab/internal/shm"
 	"github.com/uetlab/uetlab/wire"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -64,15 +65,16 @@ func Main(args []string) int {
 
 // proc is a node process.
 type proc struct {
-	hello ctl.Hello
-	dir   string
-	conn  *ctl.Conn
-	netns *os.File
-	cfg   *ctl.Config
-	page  *clock.NodePage
-	clk   *clock.ClockPage
-	core  *nodecore.Node
-	loop  *loop
+	hello  ctl.Hello
+	socket string // for processes that use the FEP; empty: none can
+	dir    string
+	conn   *ctl.Conn
+	netns  *os.File
+	cfg    *ctl.Config
+	page   *clock.NodePage
+	clk    *clock.ClockPage
+	core   *nodecore.Node
+	loop   *loop
 }
 
 func run(h ctl.Hello, dir string) error {
@@ -82,7 +84,7 @@ func run(h ctl.Hello, dir string) error {
 	if err := docker.TakeLog(); err != nil {
 		return err
 	}
-	p := &proc{hello: h, dir: dir}
+	p := &proc{hello: h, dir: dir, socket: shm.DefaultSocket}
 	var err error
 	if p.netns, err = os.Open("/proc/self/ns/net"); err != nil {
 		return err
