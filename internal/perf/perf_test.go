@@ -104,3 +104,69 @@ func text(rows []perf.Row) (s string) {
 	}
 	return s
 }
+
+func TestBothWays(t *testing.T) {
+	s := spec(perf.Send, perf.BW, 4096, 64<<10)
+	s.Bidirectional, s.Check, s.Ordered = true, true, true
+	a, b := measure(t, fabric(t, attachtest.Config{}), s)
+	if len(a) != 2 || len(b) != 2 {
+		t.Fatalf("%d and %d rows", len(a), len(b))
+	}
+	for i := range a {
+		if x, y := a[i].BW.Average, b[i].BW.Average; x < 0.5*y || y < 0.5*x {
+			t.Errorf("%d bytes: %.0f MB/s there, %.0f back", a[i].Bytes, x, y)
+		}
+	}
+}
+
+func TestWritesWithData(t *testing.T) {
+	for _, metric := range perf.Metrics {
+		s := spec(perf.Write, metric, 8, 5000)
+		s.Imm, s.Check = true, true
+		if rows, _ := measure(t, fabric(t, attachtest.Config{}), s); len(rows) != 2 {
+			t.Errorf("%s: %d rows", metric, len(rows))
+		}
+	}
+}
+
+func TestWallClock(t *testing.T) {
+	f := fabric(t, attachtest.Config{Real: true})
+	for _, metric := range perf.Metrics {
+		if rows, _ := measure(t, f, spec(perf.TSend, metric, 8, 70_000)); len(rows) != 2 {
+			t.Errorf("%s: %d rows", metric, len(rows))
+		}
+	}
+}
+
+func TestAnEndWhileTheOtherSideWaits(t *testing.T) {
+	f := fabric(t, attachtest.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	b, err := perf.Open(ctx, f.Socket(1), spec(perf.Send, perf.Lat, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(nil, func(perf.Row) error { return nil }) }()
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a side that was ended found nothing wrong")
+	}
+	left := 1
+	for left > 0 { // bounded by the test's own time
+		f.Do(func() { left = int(f.Server(1).Stat().Processes) })
+	}
+}
+
+func TestInjectBeyondTheFEP(t *testing.T) {
+	s := spec(perf.Send, perf.Lat, 8)
+	s.Inject = 1 << 20
+	if _, err := perf.Open(context.Background(), fabric(t, attachtest.Config{}).Socket(0), s); err == nil {
+		t.Error("1 MiB is injected")
+	}
+}
+
+func BenchmarkPingPong(b *testing.B) {
+	s := spec(perf.TSend, perf.Lat, 8)
+	s.Iters = max(b.N, 10)
+	measure(b, fabric(b, attachtest.Config{Real: true}), s)
+}
