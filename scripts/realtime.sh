@@ -108,7 +108,7 @@ part_perf() {
 	local size iters
 	for _ in $(seq "$rounds"); do
 		for size in 8 65536 1048576; do
-			iters=$((size == 8 ? 10000 : size == 65536 ? 2000 : 200))
+			iters=$((size == 8 ? 3000 : size == 65536 ? 500 : 100))
 			fi_pair tcp tcp msg $size $iters
 			our_lat tsend $size $iters
 			our_lat write $size $iters
