@@ -41,7 +41,7 @@ func refuse(s shm.Status, format string, args ...any) answer {
 func (c *client) message(now vt.Time, b []byte, fds []int) {
 	defer shm.CloseAll(fds)
 	h, payload, err := shm.ParseHeader(b)
-	if err != nil || c.sq == nil && h.Kind != shm.ReqHello {
+	if err != nil || h.ID == 0 || c.sq == nil && h.Kind != shm.ReqHello {
 		c.dead = true
 		return
 	}
