@@ -84,9 +84,7 @@ func (r *perfRun) collect(starts, answers *perfEnd) error {
 		case l.Done:
 			done++
 			r.free = r.free || l.Free
-			if from.lines = nil; done == 2 {
-				break
-			}
+			from.lines = nil
 		case l.Row != nil && from == answers:
 			other = append(other, *l.Row)
 		case l.Row != nil:
