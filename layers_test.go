@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"fep", "switchd"},
 	{"fabric/topology", "internal/attach", "fep/client"},
 	{"fabric/runtime", "internal/attach/attachtest"},
-	{"workload", "fabric/runtime/namespace"},
+	{"workload", "fabric/runtime/namespace", "internal/perf"},
 	{"internal/ctl", "internal/rankproc"},
 	{"internal/nodecore", "fabric/runtime/docker", "fabric/runtime/embedded", "fabric/wiring", "fabric/capture"},
 	{"internal/faults"},

@@ -63,10 +63,11 @@ type Daemon struct {
 	hasHosts  bool
 	isReal    bool
 
-	runBusy sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
-	runMu   sync.Mutex
-	cur     *run          // under runMu
-	runEnd  chan struct{} // under runMu: closed when a run request ends; nil when nobody waits for that
+	runBusy   sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
+	runMu     sync.Mutex
+	cur       *run          // under runMu
+	measuring *totals       // under runMu: counters at the beginning of the measurement that is under way
+	runEnd    chan struct{} // under runMu: closed when a run request ends; nil when nobody waits for that
 
 	restarting sync.Mutex // held for the whole of a restart request
 

@@ -74,7 +74,7 @@ func (l *loop) serve(horizon vt.Time) (held bool) {
 	if c.Open() {
 		c.Grant(c.instant(l, horizon))
 	}
-	if c.Wants() {
+	if l.seg.Flags&clock.Real == 0 && c.Wants() { // at the wall's pace nobody leaps
 		c.waiting, c.asked = true, nil
 	}
 	if c.waiting && c.asked != l.conn && l.orphan == 0 {
