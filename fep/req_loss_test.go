@@ -139,6 +139,32 @@ func TestF06_NackLimit(t *testing.T) {
 	}
 }
 
+// F06: a refusal is an answer, so the RTO begins anew with it: a packet that is refused and lost in turn, more often than timeouts are
+// borne, is sent again RTO_Init after each loss and does not end the PDC. Silence does, after as many timeouts as without refusals.
+func TestF06_RefusalRestartsRTO(t *testing.T) {
+	const wait = 300_000
+	for code := wire.NackNoPDCAvail; code <= wire.NackPSNOORWindow; code++ {
+		m := newMute(t, Config{MaxNackRetx: InfiniteNack, NackRetxTime: wait})
+		m.post(10)
+		for range 20 {
+			at := m.sentAt(0)
+			lost := at[len(at)-1]
+			m.run(lost + 1_100_000)
+			m.nack(lost+1_200_000, code, 0)
+			m.run(lost + 1_200_000 + wait + 1000)
+			if at = m.sentAt(0)[len(at):]; len(at) != 2 || at[0] != lost+1_000_000 || at[1] != lost+1_200_000+wait {
+				t.Fatalf("%v: lost at %v and refused 1.2 ms later, sent again at %v, completions %+v", code, lost, at, m.got[0])
+			}
+		}
+		n := len(m.sentAt(0))
+		last := m.sentAt(0)[n-1]
+		m.run(last + 100_000_000)
+		if at := m.sentAt(0); len(at) != n+5 || len(m.got[0]) != 1 || m.got[0][0].Acked != last+63_000_000 || m.count(RTOExhausted) != 1 {
+			t.Errorf("%v: silence from %v on: %d more transmissions, completions %+v", code, last, len(at)-n, m.got[0])
+		}
+	}
+}
+
 // F07: the RTO makes up for a lost NACK.
 func TestF07_LostNack(t *testing.T) {
 	l := newLab(t, Config{NoInfer: true})

@@ -237,7 +237,7 @@ func (p *PDC) exhausted(now vt.Time, k *Packet, code wire.NackCode) bool {
 		k.nacks = 0
 		return false
 	}
-	if k.nacks < 255 {
+	if k.nacks < 255 && k.flags&pktWait == 0 { // a copy of a NACK causes no further retransmission
 		k.nacks++
 	}
 	if limit := p.m.cfg.MaxNackRetx; limit == InfiniteNack || int(k.nacks) <= limit {
@@ -272,7 +272,7 @@ func (p *PDC) refused(now vt.Time, k *Packet, code wire.NackCode, act nackAction
 		s.land(k)
 		s.unqueue(k)
 		k.flags = k.flags&^pktSacked | pktWait
-		k.cause = why
+		k.cause, k.rtos = why, 0 // an answer has come: the RTO begins anew (uet-pds-ses.md 10.6)
 		s.setDue(k, now.Add(m.cfg.NackRetxTime))
 		p.arm(&p.rtx, k.due)
 		if code == wire.NackNoGtdDelAvail && s.owe {
