@@ -236,16 +236,16 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 	ctx, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
-	addrs := make([]string, len(r.ranks))
+	peers := r.spec.Peers(d.plan)
 	ranks := map[int][]int{}
 	for i, id := range r.ranks {
-		addrs[i], ranks[id] = d.plan.Nodes[id].Addr4.String(), append(ranks[id], i)
+		ranks[id] = append(ranks[id], i)
 	}
 	if err := d.each(ctx, func(n *node) *ctl.Message {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Addrs: addrs, Job: r.crew.jobID()}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID()}}
 	}); err != nil {
 		return err
 	}
