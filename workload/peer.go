@@ -43,8 +43,8 @@ func (p Peer) Address(rank int) fep.Address {
 	return fep.Address{FA: p.Addr, PID: p.PID, Initiator: uint32(rank), Profiles: p.Profiles, PayloadMTU: p.PayloadMTU}
 }
 
-// Compatible says whether all of these can talk to each other. The error, which wraps fep.ErrProfile, names the first two that have no
-// profile in common. Sets that are not known, 0, are passed over.
+// Compatible says whether all of these can talk to each other. The error names the first two that have no profile in
+// common. Sets that are not known, 0, are passed over.
 func Compatible(names []string, sets []fep.Profiles) error {
 	var first [1 << 3]int // which has this set, from 1: there are few sets
 	for i, p := range sets {
@@ -54,7 +54,7 @@ func Compatible(names []string, sets []fep.Profiles) error {
 		first[p&7] = i + 1
 		for _, k := range first {
 			if k > 0 && p.With(sets[k-1]) == 0 {
-				return fmt.Errorf("%s (%s) and %s (%s) cannot talk to each other: %w", names[k-1], sets[k-1], names[i], p, fep.ErrProfile)
+				return fmt.Errorf("%s (%s) and %s (%s) have no profile in common", names[k-1], sets[k-1], names[i], p)
 			}
 		}
 	}
