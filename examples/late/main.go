@@ -1,6 +1,6 @@
 // Command late plays one operation between two nodes of a lab, with the receive posted a stated virtual time after the send:
-// so that messages come before their receive, and every capture of it is the same. With the clock paused both ends can be
-// started at leisure; they act at the same virtual time:
+// so that messages come before their receive, and every capture of it is the same. Processes that attach while the clock is
+// paused are all let in when it goes on, before it leaps anywhere, so both ends can be started at leisure:
 //
 //	uetlab clock pause
 //	uetlab exec host0 -- $PWD/bin/late -peer 10.0.0.2 -op tsend -size 65536 &
@@ -70,6 +70,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fmt.Println("attaching")
 	domain, err := fabric.Domain(ctx, client.DomainOptions{PID: 1})
 	if err != nil {
 		return err
@@ -139,7 +140,6 @@ func receive(ctx context.Context, domain *client.Domain, cq *client.CQ, ep *clie
 	default:
 		fill(buf)
 		_, err = ep.RegisterMR(ctx, buf, client.MRConfig{Key: key, Notify: true, Access: client.RemoteRead | client.RemoteWrite | client.RemoteAtomic})
-		fmt.Println("ready")
 	}
 	if err != nil {
 		return err
@@ -153,12 +153,11 @@ func receive(ctx context.Context, domain *client.Domain, cq *client.CQ, ep *clie
 	return check(op.Kind, buf, buf)
 }
 
-// until says that all is set up, and waits for a virtual time.
+// until waits for a virtual time that is to come.
 func until(ctx context.Context, domain *client.Domain, t time.Duration) error {
 	if t <= domain.Now() {
 		return fmt.Errorf("it is %v already: give -at a later time", domain.Now())
 	}
-	fmt.Println("ready")
 	return domain.SleepUntil(ctx, t)
 }
 

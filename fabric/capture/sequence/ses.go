@@ -83,7 +83,10 @@ func (s *ses) std(v wire.SESStd, op wire.Opcode) {
 	if op == wire.OpDeferrableRTR {
 		s.text += fmt.Sprintf(" from %d", v.BufferOffset())
 	}
-	if ini, tgt := v.InitiatorToken(), v.TargetToken(); ini != 0 || tgt != 0 {
+	if op.IsDeferrable() && !v.Head().SOM() && v.Head().EOM() && v.PayloadLength() == 0 {
+		s.text += " early end"
+	}
+	if ini, tgt := v.InitiatorToken(), v.TargetToken(); (ini != 0 || tgt != 0) && v.Head().SOM() { // all packets have them
 		s.text += fmt.Sprintf(" tokens ini 0x%x tgt 0x%x", ini, tgt)
 	}
 }
