@@ -29,7 +29,7 @@ var (
 	name   = flag.String("op", "tsend", "send, tsend, write, read or fetch")
 	size   = flag.Int("size", 4096, "`bytes`")
 	target = flag.Bool("target", false, "be the one that receives, or whose memory it is")
-	at     = flag.Duration("at", time.Second, "virtual `time` of the lab at which the operation is posted")
+	at     = flag.Duration("at", time.Minute, "virtual `time` of the lab at which the operation is posted")
 	after  = flag.Duration("after", 0, "how much later the target posts its receive")
 )
 
@@ -70,7 +70,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("attaching")
+	log.Print("attaching")
 	domain, err := fabric.Domain(ctx, client.DomainOptions{PID: 1})
 	if err != nil {
 		return err
