@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"fabric/api", "fabric/chaos"},
 	{"sim", "internal/nodeproc", "fabric/cleanup"},
 	{"fabric/control"},
-	{"cmd/uetlab"},
+	{"cmd/uetlab", "examples/late", "examples/pingpong"},
 	{"e2e"}, // tests of real labs: nothing imports it
 }
 

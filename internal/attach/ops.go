@@ -452,6 +452,7 @@ var statuses = []struct {
 	{fep.ErrClosed, shm.StatusClosed}, {fep.ErrNoData, shm.StatusNoData}, {fep.ErrAgain, shm.StatusAgain}, {fep.ErrPeer, shm.StatusPeer},
 	{fep.ErrTooLarge, shm.StatusTooLarge}, {fep.ErrDatagram, shm.StatusDatagram}, {fep.ErrUnsupported, shm.StatusUnsupported},
 	{fep.ErrWildcard, shm.StatusUnsupported}, {fep.ErrInvalid, shm.StatusInvalid}, {fep.ErrAddress, shm.StatusPID}, {fep.ErrMemory, shm.StatusMemory},
+	{fep.ErrNoReceive, shm.StatusNoReceive}, {fep.ErrSource, shm.StatusSource},
 }
 
 // statusOf says an error in the protocol's words.
