@@ -42,12 +42,15 @@ type Node struct {
 
 	names  []string // of the ports
 	mem    *Memory
-	part   *part // nil: none
+	part   *part                    // nil: none
+	open   map[uint16]*fep.Endpoint // of ranks that the FEP plays or has played, by PIDonFEP
 	report func(workload.RankResult)
 
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
 	Begin func(now vt.Time, job uint32, pid uint16) bool
+	// Taken says whether an attached process has a PIDonFEP of a job. Nil: there are no processes.
+	Taken func(job uint32, pid uint16) bool
 }
 
 // MaxFrame is the longest Ethernet frame of a node, in bytes without trailer.
@@ -79,7 +82,7 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 	for _, q := range p.Ports {
 		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch})
 	}
-	n := &Node{Node: engine.New(ec, out), mem: mem, report: report}
+	n := &Node{Node: engine.New(ec, out), mem: mem, report: report, open: map[uint16]*fep.Endpoint{}}
 	for _, q := range p.Ports {
 		n.names = append(n.names, q.Name)
 	}

@@ -25,11 +25,11 @@ func (p *proc) serveProcesses(l *loop) error {
 	if p.core.FEP == nil {
 		return nil
 	}
-	s, err := attach.New(p.core.Node, p.core.FEP, attach.Config{Wall: l.wall.Now, Report: p.core.Report})
+	s, err := attach.New(p.core.Node, p.core.FEP, attach.Config{Wall: l.wall.Now, Report: p.core.Report, Yield: p.core.Yield})
 	if err != nil {
 		return err
 	}
-	p.core.AfterReset, p.core.Begin = s.AfterReset, s.Begin
+	p.core.AfterReset, p.core.Begin, p.core.Taken = s.AfterReset, s.Begin, s.Taken
 	l.clients.Server = s
 	return nil
 }
