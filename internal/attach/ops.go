@@ -417,6 +417,7 @@ func (c *client) cancel(now vt.Time, e *shm.SQE) {
 	if q == nil {
 		return
 	}
+	c.steps -= len(c.ops) / lookPerStep
 	for i := range c.ops {
 		if o := &c.ops[i]; o.used && !o.tx && !o.wake && o.ctx == e.Offset && o.object == e.Object && o.q == q {
 			take(uint64(i)) // false: a message has it, and its completion comes
