@@ -19,6 +19,7 @@ import (
 
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/fep/client"
+	"github.com/uetlab/uetlab/workload"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 	attachStat = "attach-stat" // tells what the processes of the FEP hold
 	attachBusy = "attach-busy" // attaches, and never waits
 	rmaSize    = 1 << 18
-	rmaRounds  = 60      // of those that go on
+	rmaRounds  = 30      // of those that go on
 	rmaEndless = 1 << 40 // of those that are killed
 	rmaSome    = 5       // rounds after which a process says that it is in the middle
 )
@@ -336,4 +337,54 @@ func TestKilledProcessesOfANode(t *testing.T) {
 		}
 	}
 	l.asBefore(t)
+}
+
+// TestAProcessThatNeverWaits holds its lab up until the FEP sets it free, and no longer; it does not hold up what is not in virtual time.
+func TestAProcessThatNeverWaits(t *testing.T) {
+	needRoot(t)
+	l := up(t, "pair")
+	if s := l.helperIn(t, "host0", attachBusy, 0).line(); s != "attached" {
+		t.Fatal(s)
+	}
+	l.clock(t)
+	l.ok(t, "link", "ls")
+	spec := workload.Spec{Workload: workload.Sendrecv, Size: 1 << 16, Iters: 1, Seed: 1}
+	want := simulateRanks(t, &l.plan, spec, 1)
+	same(t, "a run once it is free", l.run(t, "sendrecv", "--size", "64KiB"), want)
+	if s := l.helperIn(t, "host1", attachBusy, 0).line(); s != "attached" { // down has both to deal with, one of them held
+		t.Fatal(s)
+	}
+}
+
+// TestRanksAndProcessesShareAFEP: processes get numbers that no rank has, and ranks do not take those of processes.
+func TestRanksAndProcessesShareAFEP(t *testing.T) {
+	needRoot(t)
+	l := up(t, "pair")
+	l.ok(t, "run", "allreduce", "--per-node", "2", "--size", "64KiB")
+	l.ok(t, "perf", "send", "lat", "--iters", "5")
+	a, b := l.helperIn(t, "host0", attachRMA, 10), l.helperIn(t, "host1", attachRMA, 10)
+	exchange(t, a, b)
+	for _, h := range []*inNode{a, b} {
+		for _, want := range []string{"some", "done"} {
+			if s := h.line(); s != want {
+				t.Fatalf("%q, want %q", s, want)
+			}
+		}
+	}
+	if r := l.do(t, "run", "allreduce", "--per-node", "2", "--size", "64KiB"); r.code == 0 || !strings.Contains(r.stderr, "PIDonFEP 1 of job 1 is that of an attached process") {
+		t.Error(r)
+	}
+	l.ok(t, "run", "allreduce", "--per-node", "2", "--size", "64KiB", "--processes")
+	for i, n := range []string{"host0", "host1"} {
+		if st := l.held(t, n); st.Endpoints != 1 || st.MRs != 1 {
+			t.Errorf("the process of node %d has lost something: %+v", i, st)
+		}
+	}
+	for _, h := range []*inNode{a, b} {
+		h.in.Close()
+		if r := h.wait(); r.code != 0 {
+			t.Error(r)
+		}
+	}
+	l.ok(t, "run", "allreduce", "--per-node", "2", "--size", "64KiB")
 }
