@@ -266,6 +266,9 @@ func (s *Server) remove(c *client, now vt.Time) {
 	c.sq, c.sqMem = nil, nil
 	shm.CloseAll(c.fds)
 	delete(s.byFD, int32(c.sock))
+	if c.bell >= 0 { // the process may keep its own descriptor of it, whose events would be those of the next one with our number
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, c.bell, nil)
+	}
 	for _, fd := range []int{c.sock, c.bell, c.pidfd} {
 		if fd >= 0 {
 			unix.Close(fd)
