@@ -154,3 +154,85 @@ func TestFreeProcesses(t *testing.T) {
 		t.Errorf("%+v", r.Fidelity)
 	}
 }
+
+// profiled brings a lab of four end points up: all speak profile, but for what nodes says.
+func profiled(t *testing.T, profile, nodes string) (l *lab, file string) {
+	t.Helper()
+	needRoot(t)
+	file = filepath.Join(t.TempDir(), "p.yaml")
+	text := "name: p\nfabric: {kind: leaf-spine, spines: 2, leaves: 2, hostsPerLeaf: 2}\ndefaults: {fep: {profile: " + profile + "}}\n" + nodes
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return up(t, file), file
+}
+
+// TestProfilesAreMixed runs, measures and meets by hand between end points of different profiles, and of AI Base, where receives name
+// their source and tell it: as simulated.
+func TestProfilesAreMixed(t *testing.T) {
+	for _, c := range [][2]string{{"hpc", "nodes: {host1: {profile: ai-full}}\n"}, {"ai-base", ""}} {
+		l, _ := profiled(t, c[0], c[1])
+		for _, w := range workload.Workloads() {
+			if w.Name == workload.Matrix {
+				continue
+			}
+			want := simulateRanks(t, &l.plan, workload.Spec{Workload: w.Name, Size: 200_000, Check: true, Seed: 1, Iters: 1}, 1)
+			if want.Correct != "true" {
+				t.Errorf("%s of %s: correct %s", w.Name, c[0], want.Correct)
+			}
+			for _, more := range [][]string{{}, {"--processes"}} {
+				r := l.run(t, append([]string{w.Name, "--size", "200000", "--check"}, more...)...)
+				same(t, w.Name+" of "+c[0], r, want)
+			}
+		}
+		for _, args := range [][]string{{"tsend", "lat"}, {"send", "bw", "-b"}, {"read", "lat"}} {
+			if a := l.do(t, append(append([]string{"perf"}, args...), "host0", "host1", "--check", "--size", "20KiB", "--iters", "20")...); a.code != 0 {
+				t.Error(a)
+			}
+		}
+		var ps []*process
+		for _, rank := range []int{1, 0} {
+			ps = append(ps, l.start(t, "exec", "host"+strconv.Itoa(rank), "--no-tty", "--", "uetlab", "rank", "--rank", strconv.Itoa(rank),
+				"--hosts", "host0,host1", "allreduce", "--size", "100KiB", "--check"))
+		}
+		for _, p := range ps {
+			if a := p.wait(); a.code != 0 || !strings.Contains(a.stdout, "wrong: 0 of") {
+				t.Error(a)
+			}
+		}
+	}
+}
+
+// TestStrangersAreRefused asks for runs between end points that have no profile in common: nothing begins, and both are named.
+func TestStrangersAreRefused(t *testing.T) {
+	l, file := profiled(t, "hpc", "nodes: {host1: {profile: [hpc]}, host2: {profile: ai-base}}\n")
+	const why = "host1 (hpc) and host2 (ai-base) have no profile in common"
+	for _, args := range [][]string{{"run", "allreduce"}, {"run", "allreduce", "--processes"}, {"perf", "send", "lat", "host1", "host2"},
+		{"exec", "host1", "--no-tty", "--", "uetlab", "rank", "--rank", "0", "--hosts", "host1,host2", "sendrecv"}} {
+		if a := l.do(t, args...); a.code != api.CodeUsage || !strings.Contains(a.stderr, why) {
+			t.Errorf("%v: %v", args, a)
+		}
+	}
+	if a := uetlab(t, "sim", file, "--", "allreduce"); a.code != api.CodeUsage || !strings.Contains(a.stderr, why) {
+		t.Error(a)
+	}
+	l.run(t, "sendrecv", "--ranks", "0,1")
+}
+
+// TestTheNextRunWaitsForOneThatIsInterrupted asks for a run right after another was interrupted; while that goes on it is refused.
+func TestTheNextRunWaitsForOneThatIsInterrupted(t *testing.T) {
+	l := sharedLab(t)
+	for _, more := range [][]string{nil, {"--processes"}} {
+		p := l.startRun(t, append([]string{"allreduce", "--size", "256MiB"}, more...)...)
+		until(t, "it to run", func() bool { return p.ended() || l.running(t) })
+		if a := l.do(t, "run", "sendrecv", "--processes"); a.code != api.CodeExists {
+			t.Errorf("beside another: %v", a)
+		}
+		p.signal(t, syscall.SIGINT)
+		p.wait()
+		if a := l.do(t, "run", "sendrecv", "--size", "64KiB"); a.code != 0 {
+			t.Error(a)
+		}
+		l.asBefore(t)
+	}
+}

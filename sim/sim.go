@@ -198,13 +198,13 @@ func (f *Fabric) queues() [][]ctl.Queue {
 
 // begin schedules the start of a run at all nodes.
 func (f *Fabric) begin(spec workload.Spec, t0 vt.Time) error {
-	var addrs []string
 	ranks := map[int][]int{}
 	for r, id := range spec.Nodes {
-		addrs, ranks[id] = append(addrs, f.plan.Nodes[id].Addr4.String()), append(ranks[id], r)
+		ranks[id] = append(ranks[id], r)
 	}
+	peers := spec.Peers(f.plan)
 	for i, n := range f.nodes {
-		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Addrs: addrs}); err != nil {
+		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers}); err != nil {
 			return err
 		}
 	}

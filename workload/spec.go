@@ -237,6 +237,16 @@ func (s *Spec) Operations(rank int) int {
 	return 2*len(s.schedule(rank).ops) + 4*b.rounds + 1 // what others leave behind may still be acknowledged when the next iteration is posted
 }
 
+// Sent is how many payload bytes a rank sends or writes in the whole run.
+func (s *Spec) Sent(rank int) (n int64) {
+	for _, o := range s.schedule(rank).ops {
+		if o.kind != opRecv {
+			n += o.at.n * int64(s.Iters)
+		}
+	}
+	return n
+}
+
 // On lists the ranks that node id has, in their order.
 func (s *Spec) On(id int) (ranks []int) {
 	for i, n := range s.Nodes {

@@ -87,7 +87,7 @@ func complete(ctx context.Context, before []string, prefix string) []string {
 	cmd := l.command()
 	switch {
 	case strings.HasPrefix(prefix, "-") && cmd != nil:
-		return matching(append(flagNames(cmd), "--help"), prefix)
+		return matching(append(flagNames(cmd, false), "--help"), prefix)
 	case cmd == nil && len(l.args) > 0:
 		return nil
 	case cmd == nil:

@@ -159,6 +159,9 @@ func perfEnds(plan *topology.Plan, names []string) (ends [2]*topology.Node, err 
 	if ends[0] == ends[1] {
 		return ends, usage("perf (%s): both ends are the same", names[0]).WithHint("name two end points")
 	}
+	if err := workload.Talk(plan, ends[0].ID, ends[1].ID); err != nil {
+		return ends, usage("perf: %w", err).WithHint(api.ProfileHint)
+	}
 	return ends, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/runtime/embedded"
+	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/rankproc"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -125,12 +127,18 @@ func (c *call) handTask() (t rankproc.Task, err error) {
 		return t, err
 	}
 	per := n / len(hosts)
+	names, sets := make([]string, n), make([]fep.Profiles, n)
 	for i := range n {
-		a, err := known.find(hosts[i/per])
+		p, err := known.find(hosts[i/per])
 		if err != nil {
 			return t, err
 		}
-		t.Peers = append(t.Peers, rankproc.Peer{Addr: a, PID: uint16(firstPID + i%per)})
+		p.PID = uint16(firstPID + i%per)
+		names[i], sets[i] = hosts[i/per], p.Profiles
+		t.Peers = append(t.Peers, p)
+	}
+	if err := workload.Compatible(names, sets); err != nil {
+		return t, usage("rank: %w", err).WithHint(api.ProfileHint)
 	}
 	t.Spec = workload.Spec{Workload: req.Workload, Size: req.Sizes[0], Ranks: n, Iters: req.Iterations, Check: req.Check, Seed: req.Seed,
 		Algo: req.Algo, Op: req.Op, Type: req.Type, Root: req.Root, Window: req.Window, Ordered: req.Ordered}
@@ -138,8 +146,8 @@ func (c *call) handTask() (t rankproc.Task, err error) {
 	return t, nil
 }
 
-// hostTable has the fabric addresses of the lab's end points by name, as the lab daemon writes them for nodes to see.
-type hostTable map[string]netip.Addr
+// hostTable has the lab's end points by name, as the lab daemon writes them for nodes to see.
+type hostTable map[string]workload.Peer
 
 func knownHosts() (hostTable, error) {
 	b, err := os.ReadFile(labdir.Hosts(embedded.Dir))
@@ -149,30 +157,51 @@ func knownHosts() (hostTable, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readHosts(string(b)), nil
+}
+
+func readHosts(text string) hostTable {
 	t := hostTable{}
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
+	for line := range strings.Lines(text) {
+		place, note, _ := strings.Cut(line, "#")
+		f := strings.Fields(place)
 		if len(f) < 2 {
 			continue
 		}
-		if a, err := netip.ParseAddr(f[0]); err == nil && a.Is4() {
-			t[f[1]] = a
+		a, err := netip.ParseAddr(f[0])
+		if err != nil || !a.Is4() {
+			continue
 		}
+		p := workload.Peer{Addr: a}
+		for _, word := range strings.Fields(note) {
+			switch key, value, _ := strings.Cut(word, "="); key {
+			case "profiles":
+				p.Profiles = fep.ProfilesOf(strings.Split(value, ","))
+			case "mtu":
+				p.PayloadMTU, _ = strconv.Atoi(value) // else like ours
+			}
+		}
+		t[f[1]] = p
 	}
-	return t, nil
+	return t
 }
 
-func (t hostTable) find(name string) (netip.Addr, error) {
-	if a, ok := t[name]; ok {
-		return a, nil
+func (t hostTable) find(name string) (workload.Peer, error) {
+	if p, ok := t[name]; ok {
+		return p, nil
 	}
 	if a, err := netip.ParseAddr(name); err == nil {
-		return a, nil
+		for _, p := range t {
+			if p.Addr == a {
+				return p, nil
+			}
+		}
+		return workload.Peer{Addr: a}, nil
 	}
 	if len(t) == 0 {
-		return netip.Addr{}, usage("--hosts (%s): names are known in nodes only", name).WithHint("run it in a node: uetlab exec host0 -- uetlab rank …")
+		return workload.Peer{}, usage("--hosts (%s): names are known in nodes only", name).WithHint("run it in a node: uetlab exec host0 -- uetlab rank …")
 	}
-	return netip.Addr{}, usage("--hosts (%s): no such end point", name).WithHint("there are %s", strings.Join(slices.Sorted(maps.Keys(t)), ", "))
+	return workload.Peer{}, usage("--hosts (%s): no such end point", name).WithHint("there are %s", strings.Join(slices.Sorted(maps.Keys(t)), ", "))
 }
 
 // rankTask is the process of a rank that the lab daemon has started: it is told what to play by a line on its input, says when it is

@@ -7,6 +7,9 @@ import (
 	"github.com/uetlab/uetlab/workload"
 )
 
+// ProfileHint is what to do about end points that have no profile in common.
+const ProfileHint = "give them one with profile: in the topology, or leave one of them out"
+
 // Spec works the request out for one size, in bytes per sender: its ranks become nodes of the plan. alive says of a node
 // whether it can take part; nil: all can. Errors are of CodeUsage, or of CodePartial where a rank's node is dead.
 func (r *RunRequest) Spec(plan *topology.Plan, size int64, alive func(node int) bool) (workload.Spec, error) {
@@ -19,6 +22,9 @@ func (r *RunRequest) Spec(plan *topology.Plan, size int64, alive func(node int) 
 	s.Nodes, s.Ranks = nodes, len(nodes)
 	if err := s.Validate(); err != nil {
 		return s, Errorf(CodeUsage, "run: %w", err)
+	}
+	if err := workload.Talk(plan, nodes...); err != nil {
+		return s, Errorf(CodeUsage, "run: %w", err).WithHint(ProfileHint)
 	}
 	if s.Iters > 1 {
 		if s.Guard, err = workload.SafeGuard(s, plan); err != nil {

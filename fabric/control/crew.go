@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -112,12 +111,7 @@ func (c *crew) tellJob(ctx context.Context, end bool) error {
 
 // start starts a process for each rank.
 func (c *crew) start(ctx context.Context, spec workload.Spec) error {
-	task := rankproc.Task{Spec: spec, Job: c.job.ID, Token: c.job.Token[:], Free: c.free}
-	pids := spec.PIDs()
-	for i, id := range spec.Nodes {
-		addr, _ := netip.AddrFromSlice(c.d.plan.Nodes[id].Addr4.AsSlice())
-		task.Peers = append(task.Peers, rankproc.Peer{Addr: addr, PID: pids[i]})
-	}
+	task := rankproc.Task{Spec: spec, Peers: spec.Peers(c.d.plan), Job: c.job.ID, Token: c.job.Token[:], Free: c.free}
 	for rank, id := range spec.Nodes {
 		task.Rank = rank
 		b, err := json.Marshal(&task)

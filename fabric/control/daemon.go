@@ -32,6 +32,7 @@ import (
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/workload"
 )
 
 // Options say what to bring up, and how the daemon itself is to behave.
@@ -65,9 +66,10 @@ type Daemon struct {
 
 	runBusy   sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
 	runMu     sync.Mutex
-	cur       *run          // under runMu
-	measuring *totals       // under runMu: counters at the beginning of the measurement that is under way
-	runEnd    chan struct{} // under runMu: closed when a run request ends; nil when nobody waits for that
+	turn      context.Context // under runMu: of the request that holds runBusy
+	cur       *run            // under runMu
+	measuring *totals         // under runMu: counters at the beginning of the measurement that is under way
+	runEnd    chan struct{}   // under runMu: closed when a run request ends; nil when nobody waits for that
 
 	restarting sync.Mutex // held for the whole of a restart request
 
@@ -195,12 +197,17 @@ func (d *Daemon) lost() (gone []*node) {
 	return gone
 }
 
-// writeHosts tells nodes each other's addresses.
+// writeHosts tells nodes each other's addresses, and behind a # what their FEPs speak.
 func (d *Daemon) writeHosts() error {
 	var b strings.Builder
 	for i := range d.plan.Nodes {
 		n := &d.plan.Nodes[i]
-		fmt.Fprintf(&b, "%v %s\n%v %s\n", n.Addr4, n.Name, n.Addr6, n.Name)
+		note := ""
+		if n.Kind == topology.KindFEP {
+			p := workload.PeerAt(d.plan, i, 0)
+			note = fmt.Sprintf(" # profiles=%s mtu=%d", p.Profiles, p.PayloadMTU)
+		}
+		fmt.Fprintf(&b, "%v %s%s\n%v %s%s\n", n.Addr4, n.Name, note, n.Addr6, n.Name, note)
 	}
 	return os.WriteFile(labdir.Hosts(d.dir.Node()), []byte(b.String()), 0o644)
 }

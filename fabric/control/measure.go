@@ -21,11 +21,11 @@ func (d *Daemon) handleMeasure(w http.ResponseWriter, r *http.Request) {
 		api.WriteError(w, err)
 		return
 	}
-	if !d.runBusy.TryLock() {
+	if !d.takeTurn(r.Context()) {
 		api.WriteError(w, api.Errorf(api.CodeExists, "measure: a run or a measurement is under way in lab %s", d.opt.Lab).WithHint("wait for it, or interrupt it"))
 		return
 	}
-	defer d.runBusy.Unlock()
+	defer d.endTurn()
 	defer d.tellRunEnd()
 	if err := d.anew(r.Context(), req.Seed); err != nil {
 		api.WriteError(w, err)

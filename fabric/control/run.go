@@ -37,8 +37,9 @@ func newRun(spec workload.Spec) *run {
 }
 
 const (
-	runWait   = 30 * time.Second // for nodes to take a run
-	queueWait = 10 * time.Second // for nodes to tell of their queues
+	runWait    = 30 * time.Second       // for nodes to take a run
+	noticeWait = 500 * time.Millisecond // for it to be known here that a caller has gone
+	queueWait  = 10 * time.Second       // for nodes to tell of their queues
 )
 
 // result notes the result of a rank that runs on node n.
@@ -88,10 +89,10 @@ func (r *run) failed() error {
 
 // runWorkload runs every size of a request in turn and emits progress and results.
 func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(api.RunEvent) error) error {
-	if !d.runBusy.TryLock() {
+	if !d.takeTurn(ctx) {
 		return api.Errorf(api.CodeExists, "run: another run is under way in lab %s", d.opt.Lab).WithHint("wait for it, or interrupt it")
 	}
-	defer d.runBusy.Unlock()
+	defer d.endTurn()
 	defer d.tellRunEnd()
 	if len(req.Sizes) == 0 {
 		return api.Errorf(api.CodeUsage, "run: no size given").WithHint("for example --size 1MiB")
@@ -110,6 +111,30 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 		}
 	}
 	return nil
+}
+
+// takeTurn keeps other runs and measurements away until endTurn. One whose caller has gone is about to end and is waited for, so that
+// after Ctrl-C the next can be asked for at once; false: one goes on.
+func (d *Daemon) takeTurn(ctx context.Context) bool {
+	for asked := time.Now(); !d.runBusy.TryLock(); sleep(40 * tick) {
+		d.runMu.Lock()
+		going := d.turn != nil && d.turn.Err() != nil
+		d.runMu.Unlock()
+		if waited := time.Since(asked); ctx.Err() != nil || waited > runWait || !going && waited > noticeWait {
+			return false
+		}
+	}
+	d.runMu.Lock()
+	defer d.runMu.Unlock()
+	d.turn = ctx
+	return true
+}
+
+func (d *Daemon) endTurn() {
+	d.runMu.Lock()
+	d.turn = nil
+	d.runMu.Unlock()
+	d.runBusy.Unlock()
 }
 
 // nextRunEnd gives a channel that is closed when the next run request ends: the one that runs, if any.
@@ -236,16 +261,16 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 	ctx, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
-	addrs := make([]string, len(r.ranks))
+	peers := r.spec.Peers(d.plan)
 	ranks := map[int][]int{}
 	for i, id := range r.ranks {
-		addrs[i], ranks[id] = d.plan.Nodes[id].Addr4.String(), append(ranks[id], i)
+		ranks[id] = append(ranks[id], i)
 	}
 	if err := d.each(ctx, func(n *node) *ctl.Message {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Addrs: addrs, Job: r.crew.jobID()}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID()}}
 	}); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type Node struct {
 	names  []string // of the ports
 	mem    *Memory
 	part   *part                    // nil: none
-	open   map[uint16]*fep.Endpoint // of ranks that the FEP plays or has played, by PIDonFEP
+	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
 	report func(workload.RankResult)
 
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
@@ -82,7 +82,7 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 	for _, q := range p.Ports {
 		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch})
 	}
-	n := &Node{Node: engine.New(ec, out), mem: mem, report: report, open: map[uint16]*fep.Endpoint{}}
+	n := &Node{Node: engine.New(ec, out), mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
 	for _, q := range p.Ports {
 		n.names = append(n.names, q.Name)
 	}
@@ -152,9 +152,7 @@ func semantics(p *topology.FEPConfig, c *fep.Config) {
 		}
 		return int(n)
 	}
-	for _, word := range p.Profiles {
-		c.Profiles |= map[string]fep.Profiles{topology.ProfileAIBase: fep.AIBase, topology.ProfileAIFull: fep.AIFull, topology.ProfileHPC: fep.HPC}[word]
-	}
+	c.Profiles = fep.ProfilesOf(p.Profiles)
 	c.RejectTooLong = p.TooLong == topology.TooLongReject
 	c.SendThreshold = int(p.Threshold)
 	c.EagerSize, c.Unexpected, c.MaxRTR, c.MaxAckData = int(p.Eager), orNone(p.Unexpected), orNone(int64(p.RTR)), orNone(p.AckData)

@@ -177,15 +177,15 @@ func TestRunsThatAreNoneAreRefused(t *testing.T) {
 	p := plan(t, "star-2")
 	sw, _ := make1(t, p, kind(p, topology.KindSwitch))
 	ep, _ := make1(t, p, kind(p, topology.KindFEP))
-	if err := sw.StartRun(ctl.Run{At: 5, Ranks: []int{0}, Addrs: []string{"10.0.0.1"}}); err == nil {
+	if err := sw.StartRun(ctl.Run{At: 5, Ranks: []int{0}, Peers: make([]workload.Peer, 1)}); err == nil {
 		t.Error("a switch takes a rank")
 	}
-	if err := ep.StartRun(ctl.Run{At: 5, Ranks: []int{0}, Addrs: []string{"10.0.0"}}); err == nil {
-		t.Error("an address that is none is taken")
+	if err := ep.StartRun(ctl.Run{At: 5, Ranks: []int{0}, Peers: nil}); err == nil {
+		t.Error("a rank without an address is taken")
 	}
 	var told workload.RankResult
 	ep.report = func(r workload.RankResult) { told = r }
-	if err := ep.StartRun(ctl.Run{At: 5, Ranks: []int{1}, Spec: workload.Spec{Workload: "juggle", Ranks: 2}, Addrs: []string{"10.0.0.1", "10.0.0.2"}}); err != nil {
+	if err := ep.StartRun(ctl.Run{At: 5, Ranks: []int{1}, Spec: workload.Spec{Workload: "juggle", Ranks: 2}, Peers: []workload.Peer{{Addr: p.Nodes[0].Addr4}, {Addr: p.Nodes[0].Addr4}}}); err != nil {
 		t.Fatal(err)
 	}
 	if ep.Advance(5); told.Rank != 1 || told.Error == "" {

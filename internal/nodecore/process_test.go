@@ -24,9 +24,8 @@ func TestRanksThatAreProcesses(t *testing.T) {
 		told = append(told, fmt.Sprint("begin ", now, job, pid))
 		return pid != 1
 	}
-	addr := p.Nodes[n.ID].Addr4.String()
 	spec := workload.Spec{Workload: workload.Sendrecv, Ranks: 3, Iters: 1, Nodes: []int{n.ID, n.ID, n.ID}}
-	if err := n.StartRun(ctl.Run{At: 7, Spec: spec, Job: 9, Ranks: []int{0, 1, 2}, Addrs: []string{addr, addr, addr}}); err != nil {
+	if err := n.StartRun(ctl.Run{At: 7, Spec: spec, Job: 9, Ranks: []int{0, 1, 2}, Peers: spec.Peers(p)}); err != nil {
 		t.Fatal(err)
 	}
 	report := func(job uint32, pid uint16, rank int) error {
@@ -61,6 +60,44 @@ func TestRanksThatAreProcesses(t *testing.T) {
 	}
 }
 
+// TestEndpointsOfRanksThatAreNoMoreAreClosed has fewer ranks in a FEP, cold and warm, then processes, then none.
+func TestEndpointsOfRanksThatAreNoMoreAreClosed(t *testing.T) {
+	p := plan(t, "star-2")
+	n, _ := make1(t, p, kind(p, topology.KindFEP))
+	n.Begin = func(vt.Time, uint32, uint16) bool { return true }
+	for _, c := range []struct {
+		ranks int
+		warm  bool
+		job   uint32
+	}{{4, false, 0}, {2, true, 0}, {3, false, 0}, {1, false, 0}, {2, false, 9}, {2, false, 0}, {0, false, 0}} {
+		r := ctl.Run{At: n.Now() + 1000, Warm: c.warm, Job: c.job, Spec: workload.Spec{Workload: workload.Incast, Ranks: max(2, c.ranks), Iters: 1}}
+		for i := range c.ranks {
+			r.Ranks, r.Spec.Nodes = append(r.Ranks, i), append(r.Spec.Nodes, n.ID)
+		}
+		r.Peers = r.Spec.Peers(p)
+		if err := n.StartRun(r); err != nil {
+			t.Fatal(err)
+		}
+		n.Advance(r.At)
+		want := c.ranks
+		if c.job != 0 {
+			want = 0
+		}
+		if got := len(n.opened); got != want {
+			t.Errorf("%+v: %d endpoints", c, got)
+		}
+		for pid := range uint16(4) { // a place is free, or is taken
+			probe, err := n.FEP.Open(fep.EndpointConfig{Job: jobID, PID: pid}, nil)
+			if taken := err != nil; taken != (int(pid) < want) {
+				t.Errorf("%+v: process %d: %v", c, pid, err)
+			}
+			if probe != nil {
+				probe.Close(n.Now())
+			}
+		}
+	}
+}
+
 // TestPIDsAreOfRanksOrProcesses: a rank does not take the PIDonFEP of an attached process away, nor the other way round while the rank plays.
 func TestPIDsAreOfRanksOrProcesses(t *testing.T) {
 	p := plan(t, "star-2")
@@ -72,9 +109,8 @@ func TestPIDsAreOfRanksOrProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := p.Nodes[n.ID].Addr4.String()
 	spec := workload.Spec{Workload: workload.Sendrecv, Ranks: 2, Iters: 1, Nodes: []int{n.ID, n.ID}}
-	if err := n.StartRun(ctl.Run{At: 7, Spec: spec, Ranks: []int{0, 1}, Addrs: []string{addr, addr}}); err != nil {
+	if err := n.StartRun(ctl.Run{At: 7, Spec: spec, Ranks: []int{0, 1}, Peers: spec.Peers(p)}); err != nil {
 		t.Fatal(err)
 	}
 	n.Advance(7)
@@ -87,14 +123,11 @@ func TestPIDsAreOfRanksOrProcesses(t *testing.T) {
 	if n.Yield(7, jobID, 0) || !n.Yield(7, jobID+1, 0) || !n.Yield(7, jobID, 5) {
 		t.Error("a rank that plays gave its PIDonFEP up, or another was refused")
 	}
-	if err := n.StartRun(ctl.Run{At: 9}); err != nil { // nobody plays any more
-		t.Fatal(err)
-	}
-	n.Advance(9)
+	n.part.reported[0] = true
 	if _, err := n.FEP.Open(fep.EndpointConfig{Job: jobID}, nil); err == nil {
 		t.Error("a rank's endpoint does not stay open")
 	}
-	if !n.Yield(9, jobID, 0) {
+	if !n.Yield(7, jobID, 0) {
 		t.Error("a rank that has played keeps its PIDonFEP")
 	}
 	if _, err := n.FEP.Open(fep.EndpointConfig{Job: jobID}, nil); err != nil {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
+	"maps"
 	"runtime"
 	"slices"
 
@@ -19,10 +19,9 @@ import (
 type part struct {
 	n *Node
 	ctl.Run
-	addrs []netip.Addr
-	pids  []uint16
 	ranks []*workload.Rank
 
+	sent     int64        // bytes that all of them send in the run, -1: not counted yet
 	wakes    []wake       // in their order
 	reported map[int]bool // by rank
 }
@@ -36,28 +35,19 @@ type wake struct {
 
 // StartRun schedules the beginning of a run at r.At. Nobody has begun it yet: what has arrived by now is not the run's.
 func (n *Node) StartRun(r ctl.Run) error {
-	p := &part{n: n, Run: r, reported: map[int]bool{}}
-	for _, s := range r.Addrs {
-		a, err := netip.ParseAddr(s)
-		if err != nil {
-			return fmt.Errorf("run: %w", err)
-		}
-		p.addrs = append(p.addrs, a)
-	}
-	if p.pids = r.Spec.PIDs(); p.pids == nil {
-		p.pids = make([]uint16, len(p.addrs))
-	}
+	p := &part{n: n, Run: r, sent: -1, reported: map[int]bool{}}
 	for _, rank := range r.Ranks {
 		if n.FEP == nil {
 			return fmt.Errorf("run: rank %d is not on an end point", rank)
 		}
-		if rank < 0 || rank >= len(p.pids) {
-			return fmt.Errorf("run: rank %d: %d are to be reached", rank, len(p.pids))
+		if rank < 0 || rank >= len(r.Peers) {
+			return fmt.Errorf("run: rank %d: %d are to be reached", rank, len(r.Peers))
 		}
 	}
 	before := n.Mark()
 	n.Node.Change(r.At, func(now vt.Time) {
 		n.part = nil
+		n.closeOthers(now, p)
 		if !r.Warm {
 			n.DropArrivals(before)
 			n.Node.StartRun(now, r.Seed)
@@ -84,12 +74,23 @@ func (n *Node) StartRun(r ctl.Run) error {
 	return nil
 }
 
+// closeOthers closes the endpoints of ranks of the run before that the next run does not open anew.
+func (n *Node) closeOthers(now vt.Time, next *part) {
+	for _, pid := range slices.Sorted(maps.Keys(n.opened)) {
+		if next.Job == 0 && slices.ContainsFunc(next.Ranks, func(rank int) bool { return next.Peers[rank].PID == pid }) {
+			continue
+		}
+		n.opened[pid].Close(now)
+		delete(n.opened, pid)
+	}
+}
+
 // startProcess begins the part of a rank that is a process of its own.
 func (p *part) startProcess(now vt.Time, i int) {
 	me := p.Ranks[i]
-	if n := p.n; n.Begin == nil || !n.Begin(now, p.Job, p.pids[me]) {
+	if n := p.n; n.Begin == nil || !n.Begin(now, p.Job, p.Peers[me].PID) {
 		p.reported[me] = true
-		n.report(workload.RankResult{Rank: me, Error: fmt.Sprintf("its process is not there: none of job %d with PIDonFEP %d waits for the run", p.Job, p.pids[me])})
+		n.report(workload.RankResult{Rank: me, Error: fmt.Sprintf("its process is not there: none of job %d with PIDonFEP %d waits for the run", p.Job, p.Peers[me].PID)})
 	}
 }
 
@@ -104,7 +105,7 @@ func (n *Node) Report(job uint32, pid uint16, b []byte) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	switch {
-	case !slices.Contains(p.Ranks, r.Rank) || p.pids[r.Rank] != pid:
+	case !slices.Contains(p.Ranks, r.Rank) || p.Peers[r.Rank].PID != pid:
 		return fmt.Errorf("report: rank %d is another process", r.Rank)
 	case p.reported[r.Rank]:
 		return fmt.Errorf("report: rank %d has reported already", r.Rank)
@@ -118,19 +119,22 @@ func (n *Node) Report(job uint32, pid uint16, b []byte) error {
 func (p *part) start(now vt.Time, i int) {
 	n, me := p.n, p.Ranks[i]
 	report := func(r workload.RankResult) { p.reported[me] = true; n.report(r) }
-	if pid := p.pids[me]; n.Taken != nil && n.Taken(jobID, pid) {
+	if pid := p.Peers[me].PID; n.Taken != nil && n.Taken(jobID, pid) {
 		report(workload.RankResult{Rank: me, Error: fmt.Sprintf("PIDonFEP %d of job %d is that of an attached process: end it, or give the ranks processes of their own", pid, jobID)})
 		return
 	}
-	ep := n.FEP.OpenEndpoint(jobID, p.pids[me], uint32(me), func(now vt.Time, c fep.Completion) {
+	ep := n.FEP.OpenEndpoint(jobID, p.Peers[me].PID, uint32(me), func(now vt.Time, c fep.Completion) {
 		if n.part == p && p.ranks[i] != nil {
 			p.ranks[i].Complete(now, workload.Done{Ctx: c.Ctx, Len: c.Len, Acked: c.Acked, Err: c.Err})
 		}
 	})
-	n.open[p.pids[me]] = ep
+	n.opened[p.Peers[me].PID] = ep
 	ep.SetOrdered(p.Spec.Ordered)
-	for k, a := range p.addrs {
-		ep.InsertAddr(a, p.pids[k], uint32(k))
+	for k, peer := range p.Peers {
+		if _, err := ep.Insert(peer.Address(k)); err != nil {
+			report(workload.RankResult{Rank: me, Error: fmt.Sprintf("rank %d at %s: %v", k, peer.Addr, err)})
+			return
+		}
 	}
 	rank, err := workload.NewRank(p.Spec, me, endpoint{ep, p, i}, report)
 	if err != nil {
@@ -143,13 +147,13 @@ func (p *part) start(now vt.Time, i int) {
 
 // Yield closes what a rank of a run that is over has left open, for a process that wants its PIDonFEP; false: the rank still plays.
 func (n *Node) Yield(now vt.Time, job uint32, pid uint16) bool {
-	ep := n.open[pid]
+	ep := n.opened[pid]
 	if ep == nil || job != jobID {
 		return true
 	}
 	if p := n.part; p != nil && p.Job == 0 {
 		for i, rank := range p.Ranks {
-			if p.pids[rank] != pid {
+			if p.Peers[rank].PID != pid {
 				continue
 			}
 			if !p.reported[rank] {
@@ -158,7 +162,7 @@ func (n *Node) Yield(now vt.Time, job uint32, pid uint16) bool {
 			p.ranks[i] = nil
 		}
 	}
-	delete(n.open, pid)
+	delete(n.opened, pid)
 	ep.Close(now)
 	return true
 }
@@ -194,6 +198,23 @@ func (p *part) woken(now vt.Time) {
 	if r := p.ranks[w.i]; r != nil {
 		r.Complete(now, workload.Done{Ctx: w.ctx})
 	}
+}
+
+// Sends is how many payload bytes the ranks of this node send in the run that is under way, be they processes or not.
+func (n *Node) Sends() int64 {
+	p := n.part
+	if p == nil {
+		return 0
+	}
+	if p.sent < 0 {
+		p.sent = 0
+		for _, rank := range p.Ranks {
+			if p.Spec.Validate() == nil { // else the rank tells
+				p.sent += p.Spec.Sent(rank)
+			}
+		}
+	}
+	return p.sent
 }
 
 // Progress is how many bytes of the run the ranks of this node have done, of how many.

@@ -126,14 +126,10 @@ func (w *twins) until(rng *rand.Rand, done func() bool) {
 
 // run runs a workload from t0 on, as the daemon does.
 func (w *twins) run(rng *rand.Rand, spec workload.Spec, t0 vt.Time, changes [2][]ctl.Change) (packetHops, drops uint64) {
-	var addrs []string
-	for _, id := range spec.Nodes {
-		addrs = append(addrs, w.plan.Nodes[id].Addr4.String())
-	}
 	w.clk.Write(clock.Segment{Limit: t0 - 1})
 	w.until(rng, func() bool { return w.procs[0].loop.horizon == t0-1 && w.procs[1].loop.horizon == t0-1 })
 	for id, p := range w.procs {
-		for _, m := range []*ctl.Message{{ID: 1, Op: "run", Run: &ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: spec.On(id), Addrs: addrs}}, {ID: 2, Op: "change", Changes: changes[id]}} {
+		for _, m := range []*ctl.Message{{ID: 1, Op: "run", Run: &ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: spec.On(id), Peers: spec.Peers(w.plan)}}, {ID: 2, Op: "change", Changes: changes[id]}} {
 			if err := p.message(m); err != nil {
 				w.t.Fatal(err)
 			}

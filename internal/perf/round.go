@@ -70,7 +70,8 @@ func (r *round) repost() error {
 			break
 		}
 		r.unposted--
-		op := client.Op{Kind: fep.OpRecv, Peer: client.AnySource, Buf: r.mem.at(r.mem.receive, slot, r.mem.rxSlots, r.size), Ctx: r.boxed[slot]}
+		op := client.Op{Kind: fep.OpRecv, Peer: r.peer, // in AI Base a receive tells its source
+			Buf: r.mem.at(r.mem.receive, slot, r.mem.rxSlots, r.size), Ctx: r.boxed[slot]}
 		if r.spec.Test == TSend {
 			op.Kind, op.Tag = fep.OpTagRecv, r.spec.Tag
 		}

@@ -47,6 +47,10 @@ const addrLen = 32
 // hello is what the sides tell each other first: Address and key.
 const helloLen = 2*addrLen + 8
 
+// ctlKey is where that end point takes messages: they are written, which needs no receive, so that a side can be called by one that
+// it does not know yet in every profile. The sides speak in turn.
+const ctlKey = 1
+
 // ctlRI is the resource index of the end point for agreement; the measured one has the standard's.
 const ctlRI = 14
 
@@ -123,7 +127,8 @@ func (s *Side) open() (err error) {
 		return err
 	}
 	s.ctlIn, s.ctlOut = ctl.Bytes()[:helloLen], ctl.Bytes()[helloLen:]
-	return s.ctl.Recv(s.ctlIn, client.AnySource, nil)
+	_, err = s.ctl.RegisterMR(s.ctx, s.ctlIn, client.MRConfig{Access: client.RemoteWrite, Key: ctlKey, Notify: true})
+	return err
 }
 
 // injected is up to how many bytes messages are injected.
@@ -166,7 +171,7 @@ func (s *Side) say() error {
 	a := s.Address()
 	copy(s.ctlOut, a[:])
 	binary.BigEndian.PutUint64(s.ctlOut[2*addrLen:], s.mr.Key())
-	_, err := s.ctl.Do(s.ctx, &client.Op{Kind: fep.OpSend, Peer: s.ctlPeer, Buf: s.ctlOut})
+	_, err := s.ctl.Do(s.ctx, &client.Op{Kind: fep.OpWrite, Peer: s.ctlPeer, Buf: s.ctlOut, Key: ctlKey})
 	if err != nil {
 		return fmt.Errorf("perf: message to the other side: %w", err)
 	}
@@ -183,7 +188,7 @@ func (s *Side) hear() (hello [helloLen]byte, err error) {
 		return hello, fmt.Errorf("perf: message from the other side: %w", err)
 	}
 	copy(hello[:], s.ctlIn)
-	return hello, s.ctl.Recv(s.ctlIn, client.AnySource, nil)
+	return hello, nil
 }
 
 // now is the time by which is measured.

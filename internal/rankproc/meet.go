@@ -11,11 +11,14 @@ import (
 	"github.com/uetlab/uetlab/fep/client"
 )
 
-// Tags of the messages by which ranks meet; no workload uses these.
+// Ranks meet by writing words of 8 bytes into each other's memory, which needs no receive: in AI Base those call their source, and it may not
+// be there yet. In rank 0's memory word i is the call of rank i, and word n+i its farewell; in that of the others the first is the
+// start, and the second rank 0's farewell.
 const (
-	tagHello uint64 = 3<<62 | 1
-	tagGo    uint64 = 3<<62 | 2
-	tagBye   uint64 = 3<<62 | 3
+	boxKey    = 1 << 40 // memory key; those of workloads count up from 1
+	boxWord   = 8
+	wordStart = 0
+	wordBye   = 1
 )
 
 const (
@@ -27,6 +30,9 @@ const (
 // meet finds the other ranks: all call rank 0 until it is there, and when it has heard of everybody it names a virtual time at which
 // all start.
 func (r *Rank) meet(ctx context.Context, ready func()) (time.Duration, error) {
+	if err := r.openBox(ctx); err != nil {
+		return 0, err
+	}
 	ready()
 	wctx := ctx
 	if r.task.Wait > 0 {
@@ -44,23 +50,26 @@ func (r *Rank) meet(ctx context.Context, ready func()) (time.Duration, error) {
 	return at, nil
 }
 
+func (r *Rank) openBox(ctx context.Context) (err error) {
+	r.said = make([]bool, 2*len(r.task.Peers))
+	if r.box, err = r.mem.alloc(int64(boxWord * len(r.said))); err != nil {
+		return err
+	}
+	_, err = r.ep.RegisterMR(ctx, r.box, client.MRConfig{Access: client.RemoteWrite, Key: boxKey, Notify: true})
+	return err
+}
+
 func (r *Rank) agree(ctx context.Context) (time.Duration, error) {
-	buf, err := r.mem.alloc(8 * int64(len(r.task.Peers)))
+	word, err := r.mem.alloc(boxWord)
 	if err != nil {
 		return 0, err
 	}
 	if r.task.Rank == 0 {
-		return r.gather(ctx, buf)
+		return r.gather(ctx, word)
 	}
-	// The receive comes first: the word may follow the call at once.
-	if err := r.ep.TRecv(buf[:8], 0, tagGo, 0, tagGo); err != nil {
-		return 0, err
-	}
-	if err := r.ep.TRecv(nil, 0, tagBye, 0, tagBye); err != nil { // as early
-		return 0, err
-	}
+	op := client.Op{Kind: fep.OpWrite, Peer: 0, Buf: word, Key: boxKey, Offset: uint64(boxWord * r.task.Rank)}
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
-		_, err := r.ep.Do(ctx, &client.Op{Kind: fep.OpTagSend, Peer: 0, Tag: tagHello})
+		_, err := r.ep.Do(ctx, &op)
 		if err == nil {
 			break
 		}
@@ -74,44 +83,68 @@ func (r *Rank) agree(ctx context.Context) (time.Duration, error) {
 			}
 		})
 	}
-	if _, err := r.next(ctx); err != nil {
+	if _, err := r.await(ctx, wordStart, wordStart+1); err != nil {
 		return 0, err
 	}
-	return time.Duration(binary.BigEndian.Uint64(buf)), nil
+	return time.Duration(binary.BigEndian.Uint64(r.box)), nil
 }
 
 // gather is rank 0's part.
-func (r *Rank) gather(ctx context.Context, buf []byte) (time.Duration, error) {
+func (r *Rank) gather(ctx context.Context, word []byte) (time.Duration, error) {
+	now, err := r.await(ctx, 1, len(r.task.Peers))
+	if err != nil {
+		return 0, err
+	}
+	at := now + goAhead
+	binary.BigEndian.PutUint64(word, uint64(at))
+	return at, r.tell(ctx, word, wordStart)
+}
+
+// tell writes a word of the boxes of all others.
+func (r *Rank) tell(ctx context.Context, word []byte, number int) error {
 	for i := 1; i < len(r.task.Peers); i++ {
-		if err := r.ep.TRecv(nil, i, tagHello, 0, tagHello); err != nil {
-			return 0, err
+		if err := r.ep.Write(word, i, boxKey, uint64(boxWord*number), nil); err != nil {
+			return err
 		}
 	}
-	for i := 1; i < len(r.task.Peers); i++ {
-		if err := r.ep.TRecv(nil, i, tagBye, 0, tagBye); err != nil {
-			return 0, err
+	for i := 1; i < len(r.task.Peers); {
+		c, err := r.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !r.heard(&c) {
+			i++
 		}
 	}
-	var last client.Completion
-	for i := 1; i < len(r.task.Peers); i++ {
-		var err error
-		if last, err = r.next(ctx); err != nil {
+	return nil
+}
+
+// heard notes a word in the box, and says whether it was one.
+func (r *Rank) heard(c *client.Completion) bool {
+	if c.Kind != fep.OpRemoteWrite || c.Key != boxKey {
+		return false
+	}
+	if n := c.Offset / boxWord; n >= 0 && n < len(r.said) {
+		r.said[n] = true // a call may come twice
+	}
+	return true
+}
+
+// await waits until the words from a number to before another have been said, and gives the time.
+func (r *Rank) await(ctx context.Context, from, to int) (now time.Duration, err error) {
+	for from < to {
+		if r.said[from] {
+			from++
+			continue
+		}
+		c, err := r.next(ctx)
+		if err != nil {
 			return 0, err
 		}
+		r.heard(&c)
+		now = c.At
 	}
-	at := last.At + goAhead
-	binary.BigEndian.PutUint64(buf, uint64(at))
-	for i := 1; i < len(r.task.Peers); i++ {
-		if err := r.ep.TSend(buf[:8], i, tagGo, tagGo); err != nil {
-			return 0, err
-		}
-	}
-	for i := 1; i < len(r.task.Peers); i++ {
-		if _, err := r.next(ctx); err != nil {
-			return 0, err
-		}
-	}
-	return at, nil
+	return now, nil
 }
 
 // next is the next completion.
@@ -130,30 +163,21 @@ func (r *Rank) next(ctx context.Context) (client.Completion, error) {
 
 // part has all ranks stay until the last has played: others may still write into their memory.
 func (r *Rank) part(ctx context.Context) error {
-	n := len(r.task.Peers)
-	if r.task.Rank != 0 {
-		if err := r.ep.TSend(nil, 0, tagBye, tagBye); err != nil {
-			return err
-		}
-		return r.skip(ctx, 2) // sent, and heard
-	}
-	if err := r.skip(ctx, n-1); err != nil {
+	word, err := r.mem.alloc(boxWord)
+	if err != nil {
 		return err
 	}
-	for i := 1; i < n; i++ {
-		if err := r.ep.TSend(nil, i, tagBye, tagBye); err != nil {
+	n := len(r.task.Peers)
+	if r.task.Rank == 0 {
+		if _, err := r.await(ctx, n+1, 2*n); err != nil {
 			return err
 		}
+		return r.tell(ctx, word, wordBye)
 	}
-	return r.skip(ctx, n-1)
-}
-
-// skip waits for n farewells, of which some may have been heard while this rank played.
-func (r *Rank) skip(ctx context.Context, n int) error {
-	for r.byes += n; r.byes > 0; r.byes-- {
-		if _, err := r.next(ctx); err != nil {
-			return err
-		}
+	bye := client.Op{Kind: fep.OpWrite, Peer: 0, Buf: word, Key: boxKey, Offset: uint64(boxWord * (n + r.task.Rank))}
+	if _, err := r.ep.Do(ctx, &bye); err != nil {
+		return err
 	}
-	return nil
+	_, err = r.await(ctx, wordBye, wordBye+1)
+	return err
 }

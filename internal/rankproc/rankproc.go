@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/uetlab/uetlab/fep/client"
@@ -21,21 +20,15 @@ const Ready = "ready"
 
 // Task says what a rank plays, and where it finds the others.
 type Task struct {
-	Spec  workload.Spec `json:"spec"`
-	Rank  int           `json:"rank"`
-	Peers []Peer        `json:"peers"` // all ranks in order, itself too
-	Job   uint32        `json:"job"`
-	Token []byte        `json:"token,omitempty"` // of the job, 16 bytes; none: the job is open
-	Free  bool          `json:"free,omitempty"`  // the FEP does not wait for it
+	Spec  workload.Spec   `json:"spec"`
+	Rank  int             `json:"rank"`
+	Peers []workload.Peer `json:"peers"` // all ranks in order, itself too
+	Job   uint32          `json:"job"`
+	Token []byte          `json:"token,omitempty"` // of the job, 16 bytes; none: the job is open
+	Free  bool            `json:"free,omitempty"`  // the FEP does not wait for it
 	// Meet has the rank find the others over the network and agree with them on a time; else a run of the lab tells it when to start.
 	Meet bool          `json:"meet,omitempty"`
 	Wait time.Duration `json:"-"` // Meet: how long the others may take to come, in wall time; 0: without end
-}
-
-// Peer is where a rank is.
-type Peer struct {
-	Addr netip.Addr `json:"addr"` // fabric address
-	PID  uint16     `json:"pid"`  // PIDonFEP within the job
 }
 
 // Rank is a process' part of a run, from the moment at which it is attached.
@@ -47,8 +40,9 @@ type Rank struct {
 	play *workload.Rank
 	mem  arena
 	keys uint64
-	byes int   // farewells that have been heard too early, counted down from 0
-	err  error // the first failure of what has no way to tell
+	box  []byte // where others say what they have to say beside the workload, see meet
+	said []bool // by number of the word in box
+	err  error  // the first failure of what has no way to tell
 	res  *workload.RankResult
 }
 
@@ -88,7 +82,7 @@ func (r *Rank) open(ctx context.Context) error {
 		return m.Bytes(), nil
 	}
 	var err error
-	if r.cq, err = r.d.OpenCQ(ctx, t.Spec.Operations(t.Rank)+len(t.Peers)); err != nil {
+	if r.cq, err = r.d.OpenCQ(ctx, t.Spec.Operations(t.Rank)+3*len(t.Peers)); err != nil {
 		return err
 	}
 	av, err := r.d.OpenAV(ctx)
@@ -97,7 +91,7 @@ func (r *Rank) open(ctx context.Context) error {
 	}
 	addrs := make([]client.Address, len(t.Peers))
 	for i, p := range t.Peers {
-		addrs[i] = client.Address{FA: p.Addr, PID: p.PID, Initiator: uint32(i)}
+		addrs[i] = p.Address(i)
 	}
 	if _, err := av.Insert(ctx, addrs...); err != nil {
 		return err
@@ -129,11 +123,10 @@ func (r *Rank) Run(ctx context.Context, ready func()) (workload.RankResult, erro
 			continue
 		}
 		c := &cs[0]
-		id, _ := c.Ctx.(uint64)
-		if id == tagBye { // rank 0 hears it of those that are faster
-			r.byes--
+		if r.heard(c) { // rank 0 hears the farewells of those that are faster
 			continue
 		}
+		id, _ := c.Ctx.(uint64)
 		r.play.Complete(vt.Time(c.At), workload.Done{Ctx: id, Len: c.Len, Acked: vt.Time(c.Acked), Err: c.Err})
 	}
 	if r.err != nil {

@@ -23,9 +23,9 @@ func tasks(spec workload.Spec, nodes, per int, job uint32) []Task {
 	}
 	spec.Ranks = nodes * per
 	list := make([]Task, spec.Ranks)
-	var peers []Peer
+	var peers []workload.Peer
 	for i := range spec.Ranks {
-		peers = append(peers, Peer{Addr: attachtest.Addr(i / per), PID: uint16(i%per) + first})
+		peers = append(peers, workload.Peer{Addr: attachtest.Addr(i / per), PID: uint16(i%per) + first})
 	}
 	for i := range list {
 		list[i] = Task{Spec: spec, Rank: i, Peers: peers, Job: job}
