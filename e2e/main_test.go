@@ -33,6 +33,13 @@ func TestMain(m *testing.M) {
 	if what := os.Getenv(envHelper); what != "" {
 		os.Exit(helper(what))
 	}
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "attach-") { // in a node, where the environment is the node's
+		if err := attachHelper(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(testMain(m))
 }
 

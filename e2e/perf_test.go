@@ -101,6 +101,11 @@ func (l *lab) endless(t testing.TB, iters int) *process {
 func TestPerfIsEnded(t *testing.T) {
 	l := sharedLab(t)
 	l.freeClock(t)
+	l.clockTo(t, "pause")
+	if a := uetlab(t, "perf", "send", "lat", "--name", l.name); a.code != api.CodePrecondition || !strings.Contains(a.stderr, "virtual time is paused") {
+		t.Errorf("while virtual time is paused: %v", a)
+	}
+	l.clockTo(t, "resume")
 	p := l.endless(t, 9_999_991)
 	if a := uetlab(t, "run", "incast", "--name", l.name); a.code != api.CodeExists {
 		t.Errorf("a run beside a measurement: %v", a)

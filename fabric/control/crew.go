@@ -57,11 +57,8 @@ const (
 
 // gather starts the processes of a run and waits until all are attached.
 func (d *Daemon) gather(ctx context.Context, r *run, free bool) (*crew, error) {
-	d.time.mu.Lock()
-	paused := d.time.paused
-	d.time.mu.Unlock()
-	if paused {
-		return nil, api.Errorf(api.CodePrecondition, "run --processes: virtual time is paused, and processes join in virtual time").WithHint("uetlab clock resume lets it go on")
+	if err := d.mayJoin("run --processes"); err != nil {
+		return nil, err
 	}
 	c := &crew{d: d, nodes: r.nodes, free: free, news: make(chan struct{}, 1)}
 	c.job.ID = firstJob + uint32(d.crews.Add(1)-1)%(1<<24-firstJob)
@@ -82,6 +79,16 @@ func (d *Daemon) gather(ctx context.Context, r *run, free bool) (*crew, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// mayJoin refuses what would wait in silence.
+func (d *Daemon) mayJoin(what string) error {
+	d.time.mu.Lock()
+	defer d.time.mu.Unlock()
+	if d.time.paused {
+		return api.Errorf(api.CodePrecondition, "%s: virtual time is paused, and processes join in virtual time", what).WithHint("uetlab clock resume lets it go on")
+	}
+	return nil
 }
 
 // tellJob opens the job to the processes at the nodes of the ranks, or closes it.

@@ -17,6 +17,10 @@ func (d *Daemon) handleMeasure(w http.ResponseWriter, r *http.Request) {
 		api.WriteError(w, err)
 		return
 	}
+	if err := d.mayJoin("measure"); err != nil {
+		api.WriteError(w, err)
+		return
+	}
 	if !d.takeTurn(r.Context()) {
 		api.WriteError(w, api.Errorf(api.CodeExists, "measure: a run or a measurement is under way in lab %s", d.opt.Lab).WithHint("wait for it, or interrupt it"))
 		return

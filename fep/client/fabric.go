@@ -213,9 +213,10 @@ func (d *Domain) Close() error {
 
 // release gives all memory and descriptors back. Callers see to it that nobody uses them.
 func (d *Domain) release() {
-	for _, fd := range []int{d.sock, d.bell, d.kick} {
-		if fd >= 0 {
-			unix.Close(fd)
+	for _, fd := range []*int{&d.sock, &d.bell, &d.kick} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1 // whoever comes late, like a context that ends, must not write to what has this number next
 		}
 	}
 	for _, q := range d.cqs {

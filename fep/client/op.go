@@ -164,11 +164,15 @@ func (t *target) post(ctx context.Context, op *Op, wait *result) (uint32, error)
 			err = d.makeRemote(ctx)
 			d.mu.Lock()
 			if err == nil {
+				err = d.err // it may have been closed meanwhile
+			}
+			if err == nil {
 				p.at[i], err = d.locate(&p, b, i == 1 || i == 0 && into, p.multi)
 			}
 		}
 		if err != nil {
 			d.dropPlaces(&p)
+			p.unpin()
 			return 0, err
 		}
 	}

@@ -27,6 +27,10 @@ type client struct {
 	sq    *shm.SQ
 	sqMem []byte
 	head  uint32 // submissions taken
+	steps int    // that are left of this turn
+	short bool   // the turn was over before all submissions were taken
+	kept  []byte // a message that comes after those
+	fds   []int  // of kept
 	holds uint64 // as in the page
 	held  bool
 	since int64 // wall time of the hold
@@ -121,7 +125,7 @@ func (c *client) showTime() {
 
 // pending says whether there is something to take.
 func (c *client) pending() bool {
-	return c.readable || c.sq != nil && c.sq.SQTail.Load() != c.head
+	return c.readable || c.kept != nil || c.sq != nil && c.sq.SQTail.Load() != c.head
 }
 
 // greet takes the first message of a process, which must be its hello. Nobody waits for one that says nothing, and one that goes again
@@ -149,7 +153,7 @@ func (c *client) serve(now vt.Time) (progress bool) {
 	progress = c.work(now)
 	switch {
 	case c.dead:
-	case waits && wait == c.holds && !c.readable || !c.sync():
+	case waits && wait == c.holds && !c.readable && !c.short && c.kept == nil || !c.sync():
 		c.release()
 		progress = true
 	case c.s.cfg.Wall()-c.since > int64(c.s.cfg.Patience/time.Nanosecond):
@@ -159,27 +163,42 @@ func (c *client) serve(now vt.Time) (progress bool) {
 	return progress
 }
 
-// mostAtOnce bounds the messages of one process in a turn, so that none can keep the node busy.
-const mostAtOnce = 16
+// A turn of one process is bounded, so that none can keep the node busy: in messages, and in steps, one for each submission and more for those that
+// look for something.
+const (
+	mostAtOnce  = 16
+	stepsAtOnce = 4096
+	lookPerStep = 16 // operations
+)
 
 // work takes messages and submissions at now. What was submitted before a message was sent comes before it.
 func (c *client) work(now vt.Time) (progress bool) {
+	c.steps = stepsAtOnce
 	progress = c.take(now)
 	for range mostAtOnce {
-		if !c.readable || c.dead {
+		if c.dead || c.short || c.kept == nil && !c.readable {
 			break
 		}
-		n, fds, err := shm.Recv(c.sock, c.s.buf[:])
+		b, fds, err := c.kept, c.fds, error(nil)
+		if c.kept, c.fds = nil, nil; b == nil {
+			var n int
+			if n, fds, err = shm.Recv(c.sock, c.s.buf[:]); err == nil {
+				b = c.s.buf[:n]
+			}
+		}
 		switch {
 		case err == shm.ErrAgain:
 			c.readable = false
-		case err == io.EOF || err != nil || n > shm.MaxMessage:
+		case err == io.EOF || err != nil || len(b) > shm.MaxMessage:
 			shm.CloseAll(fds)
 			c.dead = true
 		default:
 			progress = true
-			c.take(now)
-			c.message(now, c.s.buf[:n], fds)
+			if c.take(now); c.short {
+				c.kept, c.fds = append([]byte{}, b...), fds
+				break
+			}
+			c.message(now, b, fds)
 		}
 	}
 	return progress
@@ -196,17 +215,21 @@ func (c *client) take(now vt.Time) bool {
 		return true
 	}
 	if tail == c.head {
+		c.short = false
 		return false
 	}
-	if c.intruded || !c.sync() {
-		c.s.total.FreeCalls += uint64(tail - c.head)
-		c.sq.FreeCalls.Store(c.sq.FreeCalls.Load() + uint64(tail-c.head)) // read back for people only
-	}
-	for c.head != tail {
+	before := c.head
+	for c.head != tail && c.steps > 0 {
+		c.steps--
 		c.sq.Take(c.head, &c.s.sqe)
 		c.head++
 		c.submit(now, &c.s.sqe)
 	}
+	if c.intruded || !c.sync() {
+		c.s.total.FreeCalls += uint64(c.head - before)
+		c.sq.FreeCalls.Store(c.sq.FreeCalls.Load() + uint64(c.head-before)) // read back for people only
+	}
+	c.short = c.head != tail
 	c.sq.SQHead.Store(c.head)
 	return true
 }
@@ -241,7 +264,11 @@ func (s *Server) remove(c *client, now vt.Time) {
 	}
 	shm.Unmap(c.sqMem)
 	c.sq, c.sqMem = nil, nil
+	shm.CloseAll(c.fds)
 	delete(s.byFD, int32(c.sock))
+	if c.bell >= 0 { // the process may keep its own descriptor of it, whose events would be those of the next one with our number
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, c.bell, nil)
+	}
 	for _, fd := range []int{c.sock, c.bell, c.pidfd} {
 		if fd >= 0 {
 			unix.Close(fd)

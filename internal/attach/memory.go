@@ -59,6 +59,17 @@ func (m *remote) move(off, n int, call vmCall) error {
 	return nil
 }
 
+// pidfdOf is the process at the other end of a socket, -1: it is not to be had. A number alone might be that of a later process.
+func pidfdOf(sock, pid int) int {
+	if fd, err := unix.GetsockoptInt(sock, unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
+		return fd
+	}
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil { // Linux before 6.5: it has connected just now
+		return fd
+	}
+	return -1
+}
+
 // alive says whether the process is still the one that attached: its number may be another's otherwise.
 func (c *client) alive() bool {
 	return c.pidfd >= 0 && !c.gone && unix.PidfdSendSignal(c.pidfd, 0, nil, 0) == nil
@@ -66,15 +77,8 @@ func (c *client) alive() bool {
 
 // probe tries to read and write one byte of a process.
 func (c *client) probe(addr uint64) error {
-	if c.pid <= 0 {
+	if c.pid <= 0 || c.pidfd < 0 {
 		return unix.ESRCH
-	}
-	if c.pidfd < 0 {
-		fd, err := unix.PidfdOpen(c.pid, 0)
-		if err != nil {
-			return err
-		}
-		c.pidfd = fd
 	}
 	m := remote{c: c, addr: addr, b: make([]byte, 1)}
 	if err := m.Pull(0, 1); err != nil {
@@ -83,8 +87,8 @@ func (c *client) probe(addr uint64) error {
 	return m.Push(0, 1)
 }
 
-// buffer finds memory that a submission or registration names.
-func (c *client) buffer(id uint32, off, n uint64) (fep.Buffer, *region, shm.Status) {
+// buffer finds memory that a submission or registration names. copied are the bytes that others of the same submission are copies of.
+func (c *client) buffer(id uint32, off, n, copied uint64) (fep.Buffer, *region, shm.Status) {
 	if n == 0 && id == shm.NoRegion {
 		return fep.Buffer{}, nil, shm.StatusOK
 	}
@@ -98,7 +102,7 @@ func (c *client) buffer(id uint32, off, n uint64) (fep.Buffer, *region, shm.Stat
 	if !r.remote {
 		return fep.Buffer{B: r.mem[off : off+n : off+n]}, r, shm.StatusOK
 	}
-	if n > c.s.cfg.Limits.Copies-c.counts.copies {
+	if most := c.s.cfg.Limits.Copies - c.counts.copies; copied > most || n > most-copied {
 		return fep.Buffer{}, nil, shm.StatusLimit
 	}
 	m := &remote{c: c, addr: r.addr + off, b: make([]byte, n)}

@@ -259,18 +259,24 @@ func (c *client) operation(e *shm.SQE) (op fep.Op, r [3]*region, st shm.Status) 
 	}
 	op = fep.Op{Kind: fep.Kind(e.Op - shm.OpSend), Flags: fep.Flags(e.Flags & opFlags), Tag: e.Tag, Ignore: e.Ignore, Key: e.Key, Offset: e.Offset,
 		Data: e.Data, Atomic: wire.AtomicOp(e.AOp), Type: wire.AtomicType(e.AType)}
-	if e.Op != shm.OpFetchAtomic || e.Region != shm.NoRegion { // a fetch may have no operands
-		if op.Buf, r[0], st = c.buffer(e.Region, e.Buf, e.Len); st != shm.StatusOK {
-			return op, r, st
+	var copied uint64
+	find := func(k int, buf *fep.Buffer, region uint32, off uint64) bool {
+		if *buf, r[k], st = c.buffer(region, off, e.Len, copied); r[k] != nil && r[k].remote {
+			copied += e.Len
 		}
+		return st == shm.StatusOK
 	}
-	if e.Op == shm.OpFetchAtomic || e.Op == shm.OpCompareAtomic {
-		if op.Result, r[1], st = c.buffer(e.RRegion, e.RBuf, e.Len); st != shm.StatusOK {
-			return op, r, st
-		}
+	fetches := e.Op == shm.OpFetchAtomic || e.Op == shm.OpCompareAtomic
+	switch {
+	case e.Op == shm.OpFetchAtomic && e.Region == shm.NoRegion: // a fetch may have no operands
+	case !find(0, &op.Buf, e.Region, e.Buf):
+		return op, r, st
+	}
+	if fetches && !find(1, &op.Result, e.RRegion, e.RBuf) {
+		return op, r, st
 	}
 	if e.Op == shm.OpCompareAtomic {
-		op.Compare, r[2], st = c.buffer(e.CRegion, e.CBuf, e.Len)
+		find(2, &op.Compare, e.CRegion, e.CBuf)
 	}
 	return op, r, st
 }
@@ -411,6 +417,7 @@ func (c *client) cancel(now vt.Time, e *shm.SQE) {
 	if q == nil {
 		return
 	}
+	c.steps -= len(c.ops) / lookPerStep
 	for i := range c.ops {
 		if o := &c.ops[i]; o.used && !o.tx && !o.wake && o.ctx == e.Offset && o.object == e.Object && o.q == q {
 			take(uint64(i)) // false: a message has it, and its completion comes

@@ -178,7 +178,7 @@ func (s *Server) claim(c *client, job uint32, pid int) (uint16, bool) {
 		return 0, false // is that of the ranks that the FEP itself plays
 	}
 	if pid < 0 {
-		for pid = 1; pid <= maxPID && s.procs[procKey{job, uint16(pid)}] != nil; pid++ {
+		for pid = 1; pid <= maxPID && (s.Taken(job, uint16(pid)) || !s.yields(job, uint16(pid))); pid++ {
 		}
 		if pid > maxPID {
 			return 0, false
@@ -189,11 +189,21 @@ func (s *Server) claim(c *client, job uint32, pid int) (uint16, bool) {
 	case c:
 		return k.pid, true
 	case nil:
+		if !s.yields(job, k.pid) {
+			return 0, false
+		}
 		s.procs[k] = c
 		c.claimed = append(c.claimed, k)
 		return k.pid, true
 	}
 	return 0, false
+}
+
+// Taken says whether an attached process has a PIDonFEP of a job.
+func (s *Server) Taken(job uint32, pid uint16) bool { return s.procs[procKey{job, pid}] != nil }
+
+func (s *Server) yields(job uint32, pid uint16) bool {
+	return s.cfg.Yield == nil || s.cfg.Yield(s.node.Now(), job, pid)
 }
 
 func (c *client) openCQ(m *shm.CQOpen) answer {
@@ -360,7 +370,7 @@ func (c *client) register(m *shm.MRRegister) answer {
 	if m.Len == 0 {
 		return refuse(shm.StatusInvalid, "a registration of no bytes")
 	}
-	buf, r, st := c.buffer(m.Region, m.Offset, m.Len)
+	buf, r, st := c.buffer(m.Region, m.Offset, m.Len, 0)
 	if st != shm.StatusOK {
 		return refuse(st, "")
 	}

@@ -26,6 +26,9 @@ type Config struct {
 	Wall     func() int64  // CLOCK_MONOTONIC, ns
 	// Report takes what a process reports as a rank of a run; its error is the answer. Nil: nothing is taken.
 	Report func(job uint32, pid uint16, b []byte) error
+	// Yield asks whoever uses the FEP from within to close what it has left open with a PIDonFEP of a job that a process wants; false: it is in use.
+	// Nil: nobody does.
+	Yield func(now vt.Time, job uint32, pid uint16) bool
 }
 
 // DefaultLimits are those of one process.
@@ -388,7 +391,7 @@ func (s *Server) accept() {
 			unix.Close(fd)
 			continue
 		}
-		c := &client{s: s, sock: fd, bell: -1, pidfd: -1, pid: int(cred.Pid), readable: true}
+		c := &client{s: s, sock: fd, bell: -1, pidfd: pidfdOf(fd, int(cred.Pid)), pid: int(cred.Pid), readable: true}
 		s.byFD[int32(fd)] = c
 		s.clients = append(s.clients, c)
 		s.total.Processes++

@@ -49,6 +49,8 @@ type Node struct {
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
 	Begin func(now vt.Time, job uint32, pid uint16) bool
+	// Taken says whether an attached process has a PIDonFEP of a job. Nil: there are no processes.
+	Taken func(job uint32, pid uint16) bool
 }
 
 // MaxFrame is the longest Ethernet frame of a node, in bytes without trailer.

@@ -97,3 +97,40 @@ func TestEndpointsOfRanksThatAreNoMoreAreClosed(t *testing.T) {
 		}
 	}
 }
+
+// TestPIDsAreOfRanksOrProcesses: a rank does not take the PIDonFEP of an attached process away, nor the other way round while the rank plays.
+func TestPIDsAreOfRanksOrProcesses(t *testing.T) {
+	p := plan(t, "star-2")
+	n, _ := make1(t, p, kind(p, topology.KindFEP))
+	var told []string
+	n.report = func(r workload.RankResult) { told = append(told, fmt.Sprint(r.Rank, " ", r.Error)) }
+	n.Taken = func(job uint32, pid uint16) bool { return job == jobID && pid == 1 }
+	theirs, err := n.FEP.Open(fep.EndpointConfig{Job: jobID, PID: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := workload.Spec{Workload: workload.Sendrecv, Ranks: 2, Iters: 1, Nodes: []int{n.ID, n.ID}}
+	if err := n.StartRun(ctl.Run{At: 7, Spec: spec, Ranks: []int{0, 1}, Peers: spec.Peers(p)}); err != nil {
+		t.Fatal(err)
+	}
+	n.Advance(7)
+	if len(told) != 1 || !strings.Contains(told[0], "1 PIDonFEP 1 of job 1 is that of an attached process") {
+		t.Errorf("told %q", told)
+	}
+	if err := theirs.Post(7, &fep.Op{Kind: fep.OpRecv, Peer: fep.AnySource}); err != nil {
+		t.Errorf("the process' endpoint: %v", err)
+	}
+	if n.Yield(7, jobID, 0) || !n.Yield(7, jobID+1, 0) || !n.Yield(7, jobID, 5) {
+		t.Error("a rank that plays gave its PIDonFEP up, or another was refused")
+	}
+	n.part.reported[0] = true
+	if _, err := n.FEP.Open(fep.EndpointConfig{Job: jobID}, nil); err == nil {
+		t.Error("a rank's endpoint does not stay open")
+	}
+	if !n.Yield(7, jobID, 0) {
+		t.Error("a rank that has played keeps its PIDonFEP")
+	}
+	if _, err := n.FEP.Open(fep.EndpointConfig{Job: jobID}, nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -23,7 +23,7 @@ type part struct {
 
 	sent     int64        // bytes that all of them send in the run, -1: not counted yet
 	wakes    []wake       // in their order
-	reported map[int]bool // of the ranks that are processes
+	reported map[int]bool // by rank
 }
 
 // wake is a time at which a rank wants to go on.
@@ -118,6 +118,11 @@ func (n *Node) Report(job uint32, pid uint16, b []byte) error {
 // start begins the part of a rank.
 func (p *part) start(now vt.Time, i int) {
 	n, me := p.n, p.Ranks[i]
+	report := func(r workload.RankResult) { p.reported[me] = true; n.report(r) }
+	if pid := p.Peers[me].PID; n.Taken != nil && n.Taken(jobID, pid) {
+		report(workload.RankResult{Rank: me, Error: fmt.Sprintf("PIDonFEP %d of job %d is that of an attached process: end it, or give the ranks processes of their own", pid, jobID)})
+		return
+	}
 	ep := n.FEP.OpenEndpoint(jobID, p.Peers[me].PID, uint32(me), func(now vt.Time, c fep.Completion) {
 		if n.part == p && p.ranks[i] != nil {
 			p.ranks[i].Complete(now, workload.Done{Ctx: c.Ctx, Len: c.Len, Acked: c.Acked, Err: c.Err})
@@ -127,17 +132,39 @@ func (p *part) start(now vt.Time, i int) {
 	ep.SetOrdered(p.Spec.Ordered)
 	for k, peer := range p.Peers {
 		if _, err := ep.Insert(peer.Address(k)); err != nil {
-			n.report(workload.RankResult{Rank: me, Error: fmt.Sprintf("rank %d at %s: %v", k, peer.Addr, err)})
+			report(workload.RankResult{Rank: me, Error: fmt.Sprintf("rank %d at %s: %v", k, peer.Addr, err)})
 			return
 		}
 	}
-	rank, err := workload.NewRank(p.Spec, me, endpoint{ep, p, i}, n.report)
+	rank, err := workload.NewRank(p.Spec, me, endpoint{ep, p, i}, report)
 	if err != nil {
-		n.report(workload.RankResult{Rank: me, Error: err.Error()})
+		report(workload.RankResult{Rank: me, Error: err.Error()})
 		return
 	}
 	p.ranks[i] = rank
 	rank.Start(now)
+}
+
+// Yield closes what a rank of a run that is over has left open, for a process that wants its PIDonFEP; false: the rank still plays.
+func (n *Node) Yield(now vt.Time, job uint32, pid uint16) bool {
+	ep := n.opened[pid]
+	if ep == nil || job != jobID {
+		return true
+	}
+	if p := n.part; p != nil && p.Job == 0 {
+		for i, rank := range p.Ranks {
+			if p.Peers[rank].PID != pid {
+				continue
+			}
+			if !p.reported[rank] {
+				return false
+			}
+			p.ranks[i] = nil
+		}
+	}
+	delete(n.opened, pid)
+	ep.Close(now)
+	return true
 }
 
 // endpoint lets a rank be woken: workload.Waker; and have memory: workload.Zeros.
@@ -168,7 +195,9 @@ func (p *part) woken(now vt.Time) {
 	}
 	w := p.wakes[0]
 	p.wakes = slices.Delete(p.wakes, 0, 1)
-	p.ranks[w.i].Complete(now, workload.Done{Ctx: w.ctx})
+	if r := p.ranks[w.i]; r != nil {
+		r.Complete(now, workload.Done{Ctx: w.ctx})
+	}
 }
 
 // Sends is how many payload bytes the ranks of this node send in the run that is under way, be they processes or not.

@@ -25,11 +25,11 @@ func (p *proc) serveProcesses(l *loop) error {
 	if p.core.FEP == nil {
 		return nil
 	}
-	s, err := attach.New(p.core.Node, p.core.FEP, attach.Config{Wall: l.wall.Now, Report: p.core.Report})
+	s, err := attach.New(p.core.Node, p.core.FEP, attach.Config{Wall: l.wall.Now, Report: p.core.Report, Yield: p.core.Yield})
 	if err != nil {
 		return err
 	}
-	p.core.AfterReset, p.core.Begin = s.AfterReset, s.Begin
+	p.core.AfterReset, p.core.Begin, p.core.Taken = s.AfterReset, s.Begin, s.Taken
 	l.clients.Server = s
 	return nil
 }
@@ -103,8 +103,11 @@ func (c *clients) instant(l *loop, horizon vt.Time) vt.Time {
 func (l *loop) poked() {
 	c := &l.clients
 	s, ok := l.clk.Read()
-	for !ok { // the daemon writes rarely: it cannot go on like this
-		s, ok = l.clk.Read()
+	for end := l.wall.Now() + int64(deadAfter); !ok; { // the daemon writes rarely: it cannot go on like this
+		if s, ok = l.clk.Read(); !ok && l.wall.Now() > end {
+			c.asked = nil // it has died writing: its successor is asked again
+			return
+		}
 	}
 	if c.waiting = false; c.Server != nil {
 		l.enter()
