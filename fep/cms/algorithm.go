@@ -54,13 +54,13 @@ type Variant uint8
 
 // Variants. That the window stays within its bounds after every event, and not just after adjustments, is no variant: it is always so.
 const (
-	VarEWMA         Variant = 1 << iota // average delay: weight 0.0125 per ACK, and 0.25 base RTT for an unmarked ACK above target
-	VarNoSample                         // an ACK without valid RTT is taken with the average delay, not passed over
-	VarQAEnd                            // a Quick Adapt period lasts until after its end: > in place of >=
-	VarQAThreshold                      // qa_threshold is 4 x target with trimming as well
-	VarPacketSize                       // a packet is let out if it fits itself, not if a full one fits
-	VarNoNackBase                       // NACKs do not lower the base RTT
-	variants        = iota
+	VarEWMA        Variant = 1 << iota // average delay: weight 0.0125 per ACK, and 0.25 base RTT for an unmarked ACK above target
+	VarNoSample                        // an ACK without valid RTT is taken with the average delay, not passed over
+	VarQAEnd                           // a Quick Adapt period lasts until after its end: > in place of >=
+	VarQAThreshold                     // qa_threshold is 4 x target with trimming as well
+	VarPacketSize                      // a packet is let out if it fits itself, not if a full one fits
+	VarNoNackBase                      // NACKs do not lower the base RTT
+	variants       = iota
 	// VarHtsim is what htsim does by default.
 	VarHtsim = VarEWMA | VarNoSample | VarQAEnd | VarQAThreshold | VarPacketSize
 )

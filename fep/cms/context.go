@@ -88,8 +88,8 @@ type Refusal uint8
 
 // Refusals.
 const (
-	Refused         Refusal = iota // by the peer, for want of something: no sign of congestion
-	Trimmed                        // inside the fabric
+	Refused        Refusal = iota // by the peer, for want of something: no sign of congestion
+	Trimmed                       // inside the fabric
 	TrimmedLastHop                // on the link to the destination
 )
 

@@ -2,6 +2,7 @@ package cms
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/uetlab/uetlab/internal/vt"
@@ -20,6 +21,7 @@ type Source[T any] struct {
 
 	highest    uint32 // highest target, 24 bits
 	pull       uint32 // granted, 24 bits
+	rest       uint8  // bytes of the last full grant that made no unit
 	in         uint8
 	again      bool // the latest credit is to be repeated
 	heard      vt.Time
@@ -84,7 +86,7 @@ func (p *Pacer[T]) Limit(share float64) { p.limit = min(max(share, 0.01), 1) }
 // Open takes a new source. It gets slow credit from now on.
 func (p *Pacer[T]) Open(now vt.Time, s *Source[T]) {
 	s.heard, s.granted = now, now
-	p.rest(s)
+	p.settle(s)
 }
 
 // Close forgets a source.
@@ -99,8 +101,8 @@ func (p *Pacer[T]) leave(s *Source[T]) {
 	}
 }
 
-// rest puts a source where unasked credit is given, as long as it holds less than a window of it.
-func (p *Pacer[T]) rest(s *Source[T]) {
+// settle puts a source where unasked credit is given, as long as it holds less than a window of it.
+func (p *Pacer[T]) settle(s *Source[T]) {
 	if s.in == inNone && !p.cfg.RCCC.NoSlow && int64(-s.demand())<<8 < p.cfg.RCCC.MaxWnd {
 		p.idle.push(s, inIdle)
 	}
@@ -136,7 +138,7 @@ func (p *Pacer[T]) wanted(s *Source[T]) {
 		s.highest = (s.pull + uint32(most)) & mask24
 	}
 	if s.in == inActive || s.demand() <= 0 && !s.again {
-		p.rest(s)
+		p.settle(s)
 		return
 	}
 	p.leave(s)
@@ -168,7 +170,7 @@ func (p *Pacer[T]) Grant(now vt.Time) *Source[T] {
 	if s.demand() > 0 {
 		p.active.push(s, inActive)
 	} else {
-		p.rest(s)
+		p.settle(s)
 	}
 	bytes := float64(max(int64(units)<<8, leastGrant))
 	rate := float64(p.cfg.Net.Rate) * p.cfg.RCCC.Share * min(p.limit, p.over.rate)
@@ -178,7 +180,6 @@ func (p *Pacer[T]) Grant(now vt.Time) *Source[T] {
 
 // turn takes the next source out of its list, and says how many units it gets.
 func (p *Pacer[T]) turn(now vt.Time) (*Source[T], int32) {
-	most := int32(p.cfg.RCCC.Grant >> 8)
 	for p.active.head != nil {
 		s := p.active.head
 		p.active.remove(s)
@@ -186,16 +187,27 @@ func (p *Pacer[T]) turn(now vt.Time) (*Source[T], int32) {
 			s.highest, s.again = s.pull, false // it did not react to what it was given: it may ask again
 			continue
 		}
-		if n := max(min(most, s.demand()), 0); n > 0 || s.again {
-			return s, n
+		if n := max(s.demand(), 0); n > 0 || s.again {
+			return s, s.grant(p.cfg.RCCC.Grant, n)
 		}
-		p.rest(s)
+		p.settle(s)
 	}
 	if s := p.idle.head; s != nil {
 		p.idle.remove(s)
-		return s, most
+		return s, s.grant(p.cfg.RCCC.Grant, math.MaxInt32)
 	}
 	return nil, 0
+}
+
+// grant is how many units of most a grant of so many bytes is. What is less than a unit is added to the next one: else each grant
+// would be a little more or less than so many packets, and all sources that started together would send one too many, or none, together.
+func (s *Source[T]) grant(bytes int, most int32) int32 {
+	bytes += int(s.rest)
+	if n := int32(bytes >> 8); n <= most {
+		s.rest = uint8(bytes)
+		return n
+	}
+	return most
 }
 
 // OnArrival takes a data packet, trimmed or not, for oversubscription control: inner says that it was trimmed before the last hop.
