@@ -28,6 +28,7 @@ type Context struct {
 	swift *swift
 	dcqcn *dcqcn
 
+	probe  probing
 	last   Decision
 	counts [decisions]uint64
 	stats  stats
@@ -37,6 +38,15 @@ type Context struct {
 	// Hook, if set, is called after every event that changed the window, or the rate.
 	Hook func(now vt.Time, c *Context)
 }
+
+// probing is whether a Probe is to find the base RTT (uet-cms.md 4).
+type probing uint8
+
+const (
+	probeEarly probing = iota // it cannot open a PDC, and so waits for the first ACK or NACK
+	probeDue
+	probeDone
+)
 
 type stats struct{ acks, marked, trims, trimsLast, nacks, losses, timeouts, grants uint64 }
 
@@ -131,6 +141,7 @@ func Open(now vt.Time, cfg *Config, cachedRTT vt.Time) *Context {
 	}
 	if cachedRTT > 0 {
 		c.updateBase(cachedRTT)
+		c.probe = probeDone
 	}
 	c.seen = c.level()
 	return c
@@ -153,6 +164,9 @@ func (c *Context) OnSend(now vt.Time, f *Flow, size int, again bool) {
 		take := min(n, f.backlog) // the headers may come out different from what was guessed
 		f.backlog -= take
 		c.backlog -= take
+	}
+	if c.packets == 0 && !again {
+		c.nsccWake(now)
 	}
 	f.inflight += n
 	c.inflight += n
@@ -248,7 +262,8 @@ func (c *Context) OnAck(now vt.Time, f *Flow, fb *Feedback) {
 	c.changed(now)
 }
 
-// OnNack applies a NACK of a packet that was in flight, and marks it. Who refused does not count with ROD; there GoBack marks the others.
+// OnNack applies a NACK of a packet that was in flight, and marks it. Where the packets behind it go back with it, in mode ROD,
+// OnLoss reports each of them as GoBack.
 func (c *Context) OnNack(now vt.Time, f *Flow, fb *Feedback, size int, why Refusal) {
 	n := int64(size)
 	c.mark(f, n)
@@ -308,6 +323,17 @@ func (c *Context) lost(now vt.Time, n int64, why Loss, d Decision) {
 		return
 	}
 	c.decided(d)
+}
+
+// TakeProbe says, once in the life of a context that was opened without an earlier RTT, that a Probe should be sent on the control
+// class now: after the first ACK or NACK, if an algorithm that goes by delay has data left. Late starters find standing queues, and
+// would take their delay for the path's.
+func (c *Context) TakeProbe() bool {
+	if c.probe != probeDue || c.backlog == 0 || c.cfg.NoRTT || !c.cfg.Algorithm.Windows() && c.swift == nil {
+		return false
+	}
+	c.probe = probeDone
+	return true
 }
 
 // OnProbe takes the round-trip time of a Probe, which no data delays (uet-cms.md 4).
@@ -385,6 +411,9 @@ func (c *Context) BaseRTT() vt.Time { return c.baseRTT }
 
 // sample is the RTT that an ACK or a NACK gives, if it is not ambiguous (uet-cms.md 4).
 func (c *Context) sample(now vt.Time, fb *Feedback, service vt.Time) (vt.Time, bool) {
+	if c.probe == probeEarly {
+		c.probe = probeDue
+	}
 	if !fb.Named || c.cfg.NoRTT || !(fb.Rtx == 0 && !fb.Retx || fb.Rtx == 1 && fb.Retx) {
 		return 0, false
 	}

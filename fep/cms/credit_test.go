@@ -151,6 +151,9 @@ func TestCreditRequest(t *testing.T) {
 	c.OnCredit(t0+70*us, 16)
 	c.OnSend(t0+70*us, &b.f, 4000, false)
 	at(t0+70*us, vt.Never) // 96 B of credit are left: it may send
+	c.OnNewData(&b.f, 8000)
+	b.send(t0+71*us, 4000)
+	at(t0+71*us, t0+118*us) // it was heard at 70
 }
 
 func TestCreditRequestAfterLoss(t *testing.T) {

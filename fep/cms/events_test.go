@@ -48,11 +48,17 @@ func newModel(t testing.TB, cfg Config, evil bool) *model {
 		t.Fatal(err)
 	}
 	m := &model{t: t, c: Open(t0, &cfg, 0), now: t0, evil: evil}
-	m.c.Hook = func(now vt.Time, c *Context) { m.check() }
+	m.c.Hook = func(now vt.Time, c *Context) { m.window() }
 	return m
 }
 
+// check looks at the invariants between two events.
 func (m *model) check() {
+	m.window()
+	m.bytes()
+}
+
+func (m *model) window() {
 	c := m.c
 	least := c.mtu
 	if c.swift != nil {
@@ -68,12 +74,24 @@ func (m *model) check() {
 	if c.rccc != nil && (c.rccc.credit > c.cfg.RCCC.MaxWnd || c.rccc.credit < -1<<40) {
 		m.t.Fatalf("credit %d", c.rccc.credit)
 	}
+}
+
+func (m *model) bytes() {
+	c := m.c
 	var fl, mk, bl int64
 	for i := range m.flows {
 		f := &m.flows[i].f
 		fl, mk, bl = fl+f.inflight, mk+f.marked, bl+f.backlog
 		if f.marked < 0 || f.backlog < 0 || f.packets < 0 {
 			m.t.Fatalf("flow %+v", f)
+		}
+		// What was sent and is not known to have arrived is under way or marked, to the byte.
+		open := -int64(f.rcvd) << 8
+		for _, p := range m.flows[i].pkts {
+			open += int64(p.size)
+		}
+		if left := f.inflight + f.marked; !m.evil && left != open || left < -255 {
+			m.t.Fatalf("flow %+v: %d bytes are open", *f, open)
 		}
 	}
 	if fl != c.inflight || mk != c.rtxBacklog || bl != c.backlog {
@@ -235,7 +253,7 @@ func (m *model) drain() {
 }
 
 func play(t testing.TB, data []byte) {
-	if len(data) < 2 {
+	if len(data) < 2 || len(data) > 8000 {
 		return
 	}
 	cfg := algo(Algorithm(data[0]) % algorithms)

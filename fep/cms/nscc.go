@@ -142,6 +142,15 @@ func (c *Context) quickAdapt(now vt.Time, loss, ecn bool, d vt.Time) bool {
 	return hit
 }
 
+// nsccWake begins a Quick Adapt period with the first packet after a silence: what was delivered while there was nothing to send
+// says nothing about the path, and the first trim of a burst would leave a window of one packet. (uet-cms.md 3 does not have this.)
+func (c *Context) nsccWake(now vt.Time) {
+	if n := &c.nscc; n.qaEnd != 0 && now >= n.qaEnd {
+		n.achieved, n.trigger = 0, false
+		n.qaEnd = now + c.baseRTT + vt.Time(c.cfg.NSCC.TargetQDelay)
+	}
+}
+
 // nsccNack applies a NACK of a packet of size bytes.
 func (c *Context) nsccNack(now vt.Time, size int64, s vt.Time, ok bool, why Refusal) {
 	p := &c.cfg.NSCC

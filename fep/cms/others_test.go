@@ -125,9 +125,9 @@ func TestDCQCN(t *testing.T) {
 	rate(50e9)
 	b.ack(t0+50*us, 4000, 0, true) // marks of ACKs count as notifications, but not so soon
 	rate(50e9)
-	b.send(t0+56*us, 4000)
+	b.send(t0+60*us, 4000) // the period ended at 56, the next one ends at 111
 	rate(75e9)
-	if b.c.SendAt(t0) != t0+56*us+427 { // 426.7 ns
+	if b.c.SendAt(t0) != t0+60*us+427 { // 426.7 ns
 		t.Errorf("next at %v", b.c.SendAt(t0))
 	}
 	b.send(t0+111*us, 4000)

@@ -32,6 +32,9 @@ type Source[T any] struct {
 // Credit is the cumulative credit (24 bits, 256-byte units), for ACKs with cc_type 1 and Credit CPs.
 func (s *Source[T]) Credit() uint32 { return s.pull }
 
+// Demand is how many bytes are wanted and not granted; negative: granted beyond the wants.
+func (s *Source[T]) Demand() int64 { return int64(s.demand()) << 8 }
+
 // demand is how many units are wanted and not granted; negative: granted beyond the wants.
 func (s *Source[T]) demand() int32 { return ahead(s.highest, s.pull) }
 
