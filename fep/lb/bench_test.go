@@ -32,3 +32,12 @@ func perPacket(b *testing.B, lb Balancer) {
 		i++
 	}
 }
+
+// BenchmarkBitmapSaturated is the walk past nearly all EVs of the set: each is marked as soon as it is used.
+func BenchmarkBitmapSaturated(b *testing.B) {
+	lb := newPool(b, Params{Algorithm: Bitmap}, 1).New(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		lb.Feedback(0, Feedback{EV: lb.Next(0, Packet{}), Kind: ECN})
+	}
+}

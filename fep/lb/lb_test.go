@@ -331,6 +331,37 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestWatchKeepsOnlyWhatWasSent: what is told of an EV before it is used is no feedback of its packets.
+func TestWatchKeepsOnlyWhatWasSent(t *testing.T) {
+	w := NewWatch(newPool(t, Params{Algorithm: MP, SubPaths: 2}, 1).New(0))
+	first := w.Next(0, Packet{})
+	other := w.Balancer.(*mp).path(1)
+	w.tally(other) // its page is there
+	w.Feedback(5, Feedback{EV: other, Kind: ECN})
+	w.Next(6, Packet{})
+	w.Feedback(7, Feedback{EV: first, Kind: Nack})
+	w.Feedback(8, Feedback{EV: first, Kind: None})
+	var v View
+	w.Look(&v)
+	for _, p := range v.Paths {
+		want := map[uint16]Kind{first: Nack, other: None}[p.EV]
+		if p.Last != want || p.Share != 0.5 || p.State != StateCurrent || p.Counts[ECN] != 0 {
+			t.Errorf("path %+v, want the last feedback to be %v", p, want)
+		}
+	}
+}
+
+// TestQueueIsBounded: of a peer that repeats itself the latest EVs stay.
+func TestQueueIsBounded(t *testing.T) {
+	var q fifo
+	for i := range mostQueued + 3 {
+		q.push(uint16(i/3 + 1))
+	}
+	if q.n != mostQueued || len(q.evs) != mostQueued || q.pop() != 2 {
+		t.Errorf("%d EVs in the queue, room for %d", q.n, len(q.evs))
+	}
+}
+
 func TestWords(t *testing.T) {
 	for k := None; k < nKinds; k++ {
 		if k.String() == "invalid" {
