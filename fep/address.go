@@ -48,6 +48,7 @@ type peer struct {
 	absolute  bool
 	small     bool
 	profile   Profiles // the one that the pair uses
+	control   *peer    // its control resource index (AI Base), see controlOf
 	streams   [numSpaces]*stream
 }
 

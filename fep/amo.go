@@ -56,6 +56,9 @@ func (m *txMsg) bare() bool {
 
 // extend appends the extension of an atomic.
 func (m *txMsg) extend(b []byte) []byte {
+	if m.op.IsRendezvous() {
+		return m.coordinates(b)
+	}
 	if m.ext == nil {
 		return b
 	}

@@ -44,6 +44,9 @@ func checkLength(q *packet, eager uint32, mtu int) wire.ReturnCode {
 
 // eager is how much of the message its packets carry.
 func (q *packet) eager() uint32 {
+	if q.op == wire.OpDeferrableRTR {
+		return 0
+	}
 	if q.op.IsRendezvous() && len(q.ext) > 0 {
 		return min(wire.Rendezvous(q.ext).EagerLength(), q.length)
 	}
@@ -56,7 +59,7 @@ func (f *FEP) admit(now vt.Time, m *rxMsg, q *packet, resp *response) wire.Retur
 	if rc := checkForm(q); rc != wire.RCOK {
 		return rc
 	}
-	ep, rc := f.dir.find(q.head, spaceOf(q.op), q.next == wire.NextRequestSmall)
+	ep, rc := f.dir.find(q.head, spaceOf(q.op), q.next == wire.NextRequestSmall || q.control())
 	if rc != wire.RCOK {
 		return rc
 	}
@@ -64,8 +67,14 @@ func (f *FEP) admit(now vt.Time, m *rxMsg, q *packet, resp *response) wire.Retur
 		return wire.RCUnsupportedOp
 	}
 	m.ep = ep
+	if q.op == wire.OpDeferrableRTR {
+		return f.readyToRestart(now, ep, q)
+	}
 	if rc := checkLength(q, m.eager, f.cfg.PayloadMTU); rc != wire.RCOK {
 		return rc
+	}
+	if q.control() {
+		return admitControl(ep, q)
 	}
 	if q.isSend() {
 		if rc := f.admitSend(now, m, q, resp); rc != wire.RCOK {
@@ -94,7 +103,9 @@ func (f *FEP) admitRMA(m *rxMsg, q *packet) (rc wire.ReturnCode) {
 		rights = atomicRights(wire.Atomic(q.ext), q.op == wire.OpFetchingAtomic)
 		want.length = uint32(atomicTarget(q))
 	}
-	m.region, rc = m.ep.lookup(&want, rights)
+	if m.region, rc = m.ep.lookup(&want, rights); rc == wire.RCOK {
+		rc = m.admitTo(q)
+	}
 	m.at, m.room = int(q.offset), int(want.length)
 	return rc
 }
@@ -104,11 +115,15 @@ func (f *FEP) admitSend(now vt.Time, m *rxMsg, q *packet, resp *response) wire.R
 	s := spaceOf(q.op)
 	g := &m.ep.gens[s]
 	resp.gen = g.value
-	if rc := g.check(q); rc != wire.RCOK {
-		return rc
+	if q.target() == 0 {
+		if rc := g.check(q); rc != wire.RCOK {
+			return rc
+		}
 	}
 	switch f.match(now, m, q, s) {
-	case matched:
+	case matched, waiting:
+	case unknown:
+		return wire.RCOpViolation
 	case otherJob:
 		return wire.RCBadJobID
 	case refused:
@@ -124,6 +139,9 @@ func (f *FEP) admitSend(now vt.Time, m *rxMsg, q *packet, resp *response) wire.R
 		return wire.RCOK
 	case int(m.length) > m.room && m.ep.cfg.RejectTooLong:
 		return wire.RCTooLong
+	}
+	if m.eager < m.length {
+		f.meet(now, m, q, s)
 	}
 	return wire.RCOK
 }
@@ -144,10 +162,15 @@ const (
 	refused  outcome = iota // no receive: NO_MATCH
 	otherJob                // its receive is for another job: BAD_JOB_ID
 	matched                 // it has a receive: m.recv
+	waiting                 // it has none yet: m.land
+	unknown                 // it names a deferred message that there is not
 )
 
 // match is where it is decided what becomes of a message that wants a receive.
 func (f *FEP) match(now vt.Time, m *rxMsg, q *packet, s space) outcome {
+	if q.target() != 0 && m.ep.profiles&AIFull != 0 {
+		return f.restarted(now, m, q, s)
+	}
 	m.recv, m.at, m.room = m.ep.q.take(s, m, q.head.JobID())
 	switch {
 	case m.recv != nil:
@@ -155,5 +178,5 @@ func (f *FEP) match(now vt.Time, m *rxMsg, q *packet, s space) outcome {
 	case m.at == noJob:
 		return otherJob
 	}
-	return refused
+	return f.unmatched(now, m, q, s)
 }

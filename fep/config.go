@@ -103,17 +103,22 @@ type Config struct {
 	RI            uint16        // resource index of endpoints that do not choose, 0: 15
 	RejectTooLong bool          // answer TOO_LONG instead of truncating, on all endpoints
 	Profiles      Profiles      // 0: DefaultProfiles
+	SendThreshold int           // bytes from which on sends are deferrable (AI Full), 0: 8 KiB, -1: none
 	SmallHeader   bool          // take optimized headers, and send them to those that do
 	Incarnation   uint64        // another one for each start of the process; 0: starts need not differ
 }
 
-// headers is what a data packet has around its payload: Ethernet, IP, UDP, PDS, SES, CRC.
-func headers(v6 bool) int {
+// headers is what a data packet has around its payload: Ethernet, IP, UDP, PDS, SES, in HPC the extension of a rendezvous, CRC.
+func headers(v6, rendezvous bool) int {
 	ip := wire.IPv4Len
 	if v6 {
 		ip = wire.IPv6Len
 	}
-	return wire.EthLen + ip + wire.UDPLen + wire.TypeRUDReq.HeaderLen() + wire.NextRequestStd.HeaderLen() + wire.CRCLen
+	n := wire.EthLen + ip + wire.UDPLen + wire.TypeRUDReq.HeaderLen() + wire.NextRequestStd.HeaderLen() + wire.CRCLen
+	if rendezvous {
+		n += rendezvousLen
+	}
+	return n
 }
 
 // delivery is packet delivery's part of the configuration.
@@ -172,6 +177,9 @@ func (c *Config) resolve(maxFrame int, port link.Config) (pc pds.Config, err err
 	if c.RestartWait == 0 {
 		c.RestartWait = 50 * time.Millisecond
 	}
+	if c.SendThreshold == 0 {
+		c.SendThreshold = 8 << 10
+	}
 	if c.Profiles &= allProfiles; c.Profiles == 0 {
 		c.Profiles = DefaultProfiles
 	}
@@ -194,7 +202,7 @@ func (c *Config) resolveAddr(maxFrame int, port link.Config) error {
 	if port.MTU > 0 {
 		room = min(room, port.MTU+wire.EthLen)
 	}
-	room -= headers(c.IPv6)
+	room -= headers(c.IPv6, c.Profiles&HPC != 0)
 	if c.PayloadMTU == 0 {
 		for m := 1024; m <= 8192 && m <= room; m *= 2 {
 			c.PayloadMTU = m

@@ -73,14 +73,27 @@ const (
 
 // Counters of messages.
 const (
-	MsgsTx    Counter = Counter(pds.NumCounters) + iota // messages completed at the initiator
-	MsgsRx                                              // messages completed at the target
-	MsgsErr                                             // operations completed in error, both roles
-	RespErrTx                                           // error responses given
-	ReadsRx                                             // reads answered
-	ReadLate                                            // read data that nobody waits for
-	AtomicsRx                                           // atomics executed
-	Restarts                                            // messages sent again as new ones
+	MsgsTx       Counter = Counter(pds.NumCounters) + iota // messages completed at the initiator
+	MsgsRx                                                 // messages completed at the target
+	MsgsErr                                                // operations completed in error, both roles
+	RespErrTx                                              // error responses given
+	ReadsRx                                                // reads answered
+	ReadLate                                               // read data that nobody waits for
+	AtomicsRx                                              // atomics executed
+	Restarts                                               // messages sent again as new ones
+	DeferredTx                                             // messages that their target deferred
+	DeferredRx                                             // messages deferred, for want of a receive
+	RTRTx                                                  // senders told that their deferred message may come
+	RTRRx                                                  // deferred messages that began anew since their target was ready
+	RendezvousTx                                           // rendezvous sends begun
+	RendezvousRx                                           // rendezvous messages whose rest was read
+	Rereads                                                // those of them of which nothing had been kept
+	EarlyRx                                                // messages kept, whole or in part, for want of a receive
+	EarlyMsgs                                              // such messages in use, deferred ones not counted
+	EarlyBytes                                             // bytes of them
+	EarlyLapsed                                            // messages dropped since no receive came in time
+	NoticesTx                                              // AI Base: senders told of a receive
+	NoticesRx
 	NumCounters
 )
 
@@ -91,7 +104,8 @@ type Counters [NumCounters]uint64
 func (c *Counters) pds() *pds.Counters { return (*pds.Counters)(c[:pds.NumCounters]) }
 
 var counterNames = [NumCounters - MsgsTx]string{"msgs_tx", "msgs_rx", "msgs_err", "resp_err_tx", "reads_rx", "read_late", "atomics_rx",
-	"restarts"}
+	"restarts", "deferred_tx", "deferred_rx", "rtr_tx", "rtr_rx", "rendezvous_tx", "rendezvous_rx", "rereads", "early_rx", "early_msgs",
+	"early_bytes", "early_lapsed", "notices_tx", "notices_rx"}
 
 // String is the counter's name in tables and metrics.
 func (c Counter) String() string {
@@ -102,7 +116,9 @@ func (c Counter) String() string {
 }
 
 // IsGauge says whether the value can fall.
-func (c Counter) IsGauge() bool { return c < MsgsTx && pds.Counter(c).IsGauge() }
+func (c Counter) IsGauge() bool {
+	return c < MsgsTx && pds.Counter(c).IsGauge() || c == EarlyMsgs || c == EarlyBytes
+}
 
 // ReturnCodes counts error responses by their code.
 type ReturnCodes struct{ Tx, Rx [64]uint64 }

@@ -25,12 +25,13 @@
 //
 // What it does: sends (untagged and tagged, with header data), writes (with immediate data), reads and atomics with standard headers, or
 // the optimized ones between two that take them, in RUD or, on an ordered endpoint, ROD; idempotent writes and reads in RUDI; datagrams
-// in UUD. It refuses, with the standard's codes, rendezvous, atomics into tagged receives, and vendors' operations. Rules follow
+// in UUD. Messages that come before their receive are kept, or read later (HPC), deferred (AI Full), or cannot be (AI Base, where a receive
+// tells its source). It refuses, with the standard's codes, atomics into tagged receives, and vendors' operations. Rules follow
 // uet-pds-ses.md, layouts uet-wire.md (UE 1.0.3).
 //
 // Where to look: what an operation is, in op.go; how it goes out, txMsg.plan; what a response means for it, txMsg.react; what becomes of it
 // when nothing is under way any more, txMsg.drained; how it begins anew, txMsg.restart. At the target: the order of checks, FEP.admit;
-// what becomes of a message that wants a receive, FEP.match; of a receive that a message waits for, RecvQueue.waited; what a packet
+// what becomes of a message that wants a receive, FEP.match; of one that finds none, landing, FEP.keepMessage and FEP.deferMessage; of a receive that a message waits for, RecvQueue.waited; what a packet
 // does, FEP.perform; when a message is whole, FEP.account.
 //
 // Memory belongs to whoever opened it: Endpoint.Close and Deregister return only when nothing of the FEP refers to it any more. That is why

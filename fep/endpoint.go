@@ -20,7 +20,8 @@ type EndpointConfig struct {
 	MinMultiRecv  int        // bytes: a multi-receive buffer with less than this left is given back; 0: 64
 	MaxRTR        int        // messages that may wait for a receive after a deferrable send (AI Full); 0: 8, -1: none
 	Unexpected    int        // bytes of messages without a receive that are kept (HPC); 0: 1 MiB, -1: none
-	EagerSize     int        // bytes that a rendezvous send brings at once (HPC); 0: 16 KiB
+	EagerSize     int        // bytes that a rendezvous send brings at once (HPC), in whole packets up to 64 KiB; 0: what the PDC's window has room for, without PDC 16 KiB
+	KeptMessages  int        // messages without a receive that are kept, whole or in part (HPC); 0: 1024, -1: none
 	Queue         *RecvQueue // receives come from there; Post of receives is refused
 }
 
@@ -46,6 +47,8 @@ type Endpoint struct {
 	q     *RecvQueue
 	gens  [numSpaces]generation
 	open  txList // operations under way, in the order of posting
+	early earlyUse
+	base  drivenEnd
 }
 
 // Open makes an endpoint. onComplete, which may be nil, is called once for every operation, as a class 4 call. It fails with
@@ -66,6 +69,7 @@ func (f *FEP) Open(cfg EndpointConfig, onComplete func(now vt.Time, c Completion
 	if ep.cfg.MinMultiRecv == 0 {
 		ep.cfg.MinMultiRecv = 64
 	}
+	ep.cfg.earlyDefaults()
 	if ep.q != nil && ep.q.f != f {
 		return nil, ErrInvalid
 	}
@@ -99,6 +103,9 @@ func (ep *Endpoint) Post(now vt.Time, op *Op) error {
 	case ep.cfg.Queue != nil:
 		return ErrInvalid
 	}
+	if ep.drives(op) {
+		return ep.postDriven(now, op)
+	}
 	return ep.postRecv(now, op)
 }
 
@@ -120,7 +127,7 @@ func (ep *Endpoint) postRecv(now vt.Time, op *Op) error {
 // Cancel takes back the oldest receive with this Ctx that no message has matched; it completes with ErrCancelled. False says that
 // there is none.
 func (ep *Endpoint) Cancel(now vt.Time, ctx uint64) bool {
-	return !ep.closed && ep.cfg.Queue == nil && ep.q.Cancel(now, ctx)
+	return !ep.closed && ep.cfg.Queue == nil && (ep.q.Cancel(now, ctx) || ep.cancelDriven(now, ctx))
 }
 
 // Close ends the endpoint. When it returns the FEP holds no reference to any buffer or region of the endpoint: packets under way
@@ -142,6 +149,8 @@ func (ep *Endpoint) Close(now vt.Time) {
 			m.abandon(now)
 		}
 	}
+	f.lands.close(now, func(l *landing) bool { return l.ep == ep })
+	ep.closeDriven(now)
 	if ep.cfg.Queue == nil {
 		ep.q.drain(now, ErrClosed)
 	}
@@ -161,6 +170,7 @@ type tomb struct {
 
 // reset forgets what is under way.
 func (ep *Endpoint) reset() {
+	ep.resetEarly()
 	ep.open = txList{}
 	ep.gens = [numSpaces]generation{}
 	for _, p := range ep.av {

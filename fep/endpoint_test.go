@@ -128,7 +128,7 @@ func TestPostRefused(t *testing.T) {
 		{l, Op{Kind: OpSend, Peer: 9}, ErrPeer},
 		{l, Op{Kind: OpTagRecv, Peer: 9}, ErrPeer},
 		{l, Op{Kind: OpTagRecv, Peer: 0, Ignore: 1}, ErrWildcard},
-		{base, Op{Kind: OpTagSend, Peer: 1}, ErrUnsupported},
+		{base, Op{Kind: OpTagRecv, Peer: AnySource}, ErrSource},
 		{base, Op{Kind: OpSend, Peer: 1}, nil},
 		{l, Op{Kind: OpRemoteWrite, Peer: 1}, ErrInvalid},
 		{l, Op{Kind: OpRead, Peer: 1, Flags: FlagInject}, ErrInvalid},

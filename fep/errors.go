@@ -37,6 +37,10 @@ var (
 	ErrTruncated = errors.New("fep: message truncated: the receive buffer was too small")
 	// ErrAborted: the sender gave the message up, or fell silent in the middle of it.
 	ErrAborted = errors.New("fep: message aborted by its sender")
+	// ErrNoReceive: the message waited for a receive of its target, and there was none in time.
+	ErrNoReceive = errors.New("fep: no receive at the target in time: post one earlier, or raise Config.MessageIdle")
+	// ErrSource: a receive on a pair of AI Base tells its source where to write, so it has to name it.
+	ErrSource = errors.New("fep: an AI Base receive must name its source, and serve one message: set Peer")
 	// ErrCancelled: Cancel took the receive back.
 	ErrCancelled = errors.New("fep: operation cancelled")
 	// ErrClosed: the endpoint was closed.

@@ -35,7 +35,12 @@ type FEP struct {
 	reads      map[uint16]*txMsg // by message ID: reads that packet delivery has, or that wait for data
 	smallReads map[smallRead]*txMsg
 	rx         rxList
-	recvs      *recvOp // pool
+	lands      landList
+	sends      tokens[*txMsg]      // deferrable sends, by the token that their target knows
+	exposed    tokens[*txMsg]      // rendezvous sends: part of the keys of their buffers
+	deferred   tokens[*landing]    // messages that were deferred, by the token that their sender knows
+	driven     tokens[*drivenRecv] // receives that told their source, the same
+	recvs      *recvOp             // pool
 	rets       retPool
 	kept       []byte // unused memory, see keep
 	sweep      wheel.Timer
@@ -73,6 +78,7 @@ func (f *FEP) Reset(now vt.Time) {
 	f.reads, f.smallReads = map[uint16]*txMsg{}, map[smallRead]*txMsg{}
 	f.rx, f.rets, f.kept = rxList{}, retPool{}, nil
 	f.sweep = wheel.Timer{Owner: f}
+	f.forgetEarly()
 	for _, t := range f.tombs {
 		f.dir.remove(t.ep)
 	}

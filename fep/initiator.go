@@ -23,6 +23,9 @@ const (
 	txSending                  // packet delivery has it
 	txWaitData                 // all is acknowledged, read data is missing
 	txBackoff                  // restarts
+	txServing                  // all is acknowledged, the target has not read the rest (rendezvous)
+	txDeferred                 // waits until its target is ready for it (AI Full)
+	txAwaits                   // waits for the target's notice of a receive (AI Base)
 	txAbandoned                // completed, while packet delivery still has it: its endpoint is closed
 	txDone
 )
@@ -55,6 +58,8 @@ type txMsg struct {
 	offset  uint64             // buffer_offset
 	data    uint64             // header data
 	ctx     uint64
+	job     uint32 // of its packets
+	early   txEarly
 	posted  vt.Time
 	last    vt.Time // data came, or all was acknowledged
 	psn     wire.PSN
@@ -131,13 +136,20 @@ func (ep *Endpoint) start(now vt.Time, op *Op) error {
 	}
 	m := f.tx.get()
 	m.ep, m.to, m.dst, m.kind, m.op, m.flags, m.buf = ep, to, op.Peer, op.Kind, kindOps[op.Kind], op.Flags, op.Buf
-	m.length, m.match, m.data, m.ctx, m.posted = uint32(len(op.Buf.B)), op.Tag, op.Data, op.Ctx, now
+	m.length, m.match, m.data, m.ctx, m.posted, m.job = uint32(len(op.Buf.B)), op.Tag, op.Data, op.Ctx, now, ep.job
 	m.plan(op)
 	if op.Flags&FlagInject != 0 && m.ext == nil {
 		m.inject = append(m.inject[:0], op.Buf.B...)
 		m.buf = Buffer{B: m.inject}
 	}
 	ep.open.add(m)
+	if m.early.wait != nil {
+		m.await(now)
+		return nil
+	}
+	if m.op.IsRendezvous() {
+		m.expose()
+	}
 	if m.Mode == pds.ROD && m.isSend() {
 		m.stream = to.streamTo(f, spaceOf(m.op))
 		if !m.stream.add(m) {
@@ -163,7 +175,7 @@ func (ep *Endpoint) admit(op *Op) (*peer, error) {
 		op.Flags&FlagData != 0 && (op.Kind == OpRead || op.Kind >= OpAtomic),
 		op.Flags&FlagInject != 0 && op.Kind == OpRead:
 		return nil, ErrInvalid
-	case !to.profile.has(kindOps[op.Kind]):
+	case !to.profile.has(kindOps[op.Kind]) && (op.Kind != OpTagSend || to.profile != AIBase):
 		return nil, ErrUnsupported
 	case op.Kind == OpDatagram && n > ep.f.cfg.PayloadMTU:
 		return nil, ErrDatagram
@@ -200,6 +212,9 @@ func (m *txMsg) plan(op *Op) {
 	if m.kind == OpRead {
 		m.buf, m.in, m.want = Buffer{}, op.Buf, m.length
 	}
+	if m.isSend() {
+		m.planSend()
+	}
 	if m.to.small && m.Mode <= pds.ROD && int(m.length) <= ep.f.cfg.PayloadMTU {
 		m.shrink()
 	}
@@ -226,12 +241,13 @@ func (m *txMsg) submit(now vt.Time) bool {
 		}
 	}
 	mode := m.Mode
-	m.Msg = pds.Msg{S: m, Peer: m.to.addr, Job: ep.job, TC: ep.cfg.TC, Mode: mode, Len: int64(m.length)}
-	m.state, m.verdict, m.sent, m.got, m.done = txSending, wire.RCNull, 0, 0, false
+	m.Msg = pds.Msg{S: m, Peer: m.to.addr, Job: m.job, TC: ep.cfg.TC, Mode: mode, Len: int64(m.length - m.early.rest)}
+	m.state, m.verdict, m.sent, m.got, m.done = txSending, wire.RCNull, m.early.from, 0, false
+	m.early.deferred, m.early.ready = false, false
 	if m.stream != nil {
 		m.stream.flying++
 	}
-	if s := m.to.streams[spaceOf(m.op)]; s != nil && m.isSend() {
+	if s := m.to.streams[spaceOf(m.op)]; s != nil && m.isSend() && !m.early.internal {
 		m.gen = s.gen
 	}
 	if m.isRead() {
@@ -248,7 +264,7 @@ func (m *txMsg) submit(now vt.Time) bool {
 
 // part is how many bytes of the message the packet at off is about.
 func (m *txMsg) part(off uint32) int {
-	return int(min(uint32(m.ep.f.cfg.PayloadMTU), m.length-off))
+	return int(min(uint32(m.ep.f.cfg.PayloadMTU), m.length-m.early.rest-off))
 }
 
 // payload is how many bytes of it that packet carries.
@@ -261,7 +277,7 @@ func (m *txMsg) payload(off uint32) int {
 
 // ends says that of a message of several packets only its early end is still to be sent.
 func (m *txMsg) ends() bool {
-	return m.form == wire.NextRequestStd && (m.verdict != wire.RCNull || m.broken || m.state == txAbandoned) &&
+	return m.form == wire.NextRequestStd && (m.verdict != wire.RCNull || m.broken || m.state == txAbandoned || m.early.deferred) &&
 		(m.sent > 0 || m.length > uint32(m.ep.f.cfg.PayloadMTU))
 }
 
@@ -277,12 +293,12 @@ func (m *txMsg) Next() (int, wire.NextHdr) {
 func (m *txMsg) Cut(k *pds.Packet) (last bool) {
 	k.Off = m.sent
 	if m.ends() {
-		k.Kind = kindMsgError
+		k.Kind = m.endKind()
 		return true
 	}
 	k.N = uint16(m.payload(m.sent))
 	m.sent += uint32(m.part(m.sent))
-	return m.sent == m.length
+	return m.sent == m.length-m.early.rest
 }
 
 // zeros stand in for memory that was taken back.
@@ -301,7 +317,7 @@ func (m *txMsg) Header(b []byte, k *pds.Packet) []byte {
 	if m.buf.Sync != nil && m.state != txAbandoned && m.buf.pull(int(k.Off), int(k.N)) != nil {
 		m.broken = true
 	}
-	h := wire.StdFields{HeadFields: wire.HeadFields{Opcode: m.op, JobID: m.ep.job, PIDonFEP: m.to.pid, RIGeneration: m.gen,
+	h := wire.StdFields{HeadFields: wire.HeadFields{Opcode: m.op, JobID: m.job, PIDonFEP: m.to.pid, RIGeneration: m.gen,
 		ResourceIndex: m.to.ri[spaceOf(m.op)]}}
 	if !m.to.absolute {
 		h.Flags = wire.SESRel
@@ -318,11 +334,15 @@ func (m *txMsg) Header(b []byte, k *pds.Packet) []byte {
 	n := m.part(k.Off)
 	h.MessageID, h.BufferOffset, h.Initiator, h.MatchBits = m.mid, m.offset, m.ep.initiator, m.match
 	h.PayloadLength, h.MessageOffset, h.RequestLength = uint16(n), k.Off, m.length
+	h.InitiatorToken, h.TargetToken = m.early.token, m.early.target
 	switch {
 	case k.Kind == kindMsgError:
 		h.Opcode = wire.OpMsgError
 		h.PayloadLength = 0
 		h.Flags |= wire.SESIE | wire.SESEOM
+	case k.Kind == kindEarlyEnd:
+		h.PayloadLength = 0
+		h.Flags |= wire.SESEOM
 	default:
 		if k.Off == 0 {
 			h.Flags |= wire.SESSOM
@@ -331,7 +351,7 @@ func (m *txMsg) Header(b []byte, k *pds.Packet) []byte {
 				h.HeaderData = m.data
 			}
 		}
-		if k.Off+uint32(n) == m.length {
+		if k.Off+uint32(n) == m.length-m.early.rest {
 			h.Flags |= wire.SESEOM
 		}
 	}
@@ -386,22 +406,22 @@ func (m *txMsg) Response(now vt.Time, _ *pds.Packet, next wire.NextHdr, resp []b
 // place puts data that came back where it belongs.
 func (m *txMsg) place(at uint32, n int, b []byte) {
 	off := uint64(at)
-	if m.state == txAbandoned || m.want == 0 || n > len(b) || off+uint64(n) > uint64(len(m.in.B)) {
+	if m.state == txAbandoned || m.want == 0 || n > len(b) || off+uint64(n) > uint64(m.want) {
 		return
 	}
-	copy(m.in.B[off:], b[:n])
 	m.got += uint32(n)
-	if m.in.push(int(off), n) != nil {
+	off = min(off, uint64(len(m.in.B))) // of a message that is longer than its receive the rest is dropped
+	if m.in.push(int(off), copy(m.in.B[off:], b[:n])) != nil {
 		m.broken = true
 	}
 }
 
 // Rewind implements pds.Sender.
 func (m *txMsg) Rewind() bool {
-	if m.verdict != wire.RCNull || m.got > 0 || m.state == txAbandoned || m.broken {
+	if m.verdict != wire.RCNull || m.got > 0 || m.state == txAbandoned || m.broken || m.early.deferred {
 		return false
 	}
-	m.sent = 0
+	m.sent = m.early.from
 	return true
 }
 
@@ -413,6 +433,9 @@ func (m *txMsg) succeed(now vt.Time) {
 	if m.got < m.want {
 		m.state = txWaitData
 		m.ep.f.armSweep(now)
+		return
+	}
+	if m.goesOn(now) {
 		return
 	}
 	m.complete(now, nil)
@@ -453,14 +476,22 @@ func (m *txMsg) complete(now vt.Time, err error) {
 // finish tells the application and lets go of its buffers.
 func (m *txMsg) finish(now vt.Time, err error) {
 	f := m.ep.f
-	if err == nil {
+	switch {
+	case m.early.internal:
+	case err == nil:
 		f.C[MsgsTx]++
-	} else {
+	default:
 		f.C[MsgsErr]++
 	}
 	m.ep.open.remove(m)
 	m.buf, m.in = Buffer{}, Buffer{}
-	m.ep.deliver(now, Completion{Kind: m.kind, Ctx: m.ctx, Len: int(m.length), Tag: m.match, Src: m.dst, Err: err, Posted: m.posted, Acked: now})
+	c := Completion{Kind: m.kind, Ctx: m.ctx, Len: int(m.length), Tag: m.match, Src: m.dst, Err: err, Posted: m.posted, Acked: now}
+	if m.early != (txEarly{}) {
+		m.finishEarly(now, &c)
+	}
+	if !m.early.internal {
+		m.ep.deliver(now, c)
+	}
 	if s := m.stream; s != nil {
 		flying := m.state == txSending
 		s.remove(now, m, err == nil)

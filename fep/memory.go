@@ -24,6 +24,9 @@ type MR struct {
 type registered struct {
 	Buffer
 	notify bool
+	only   *peer       // nobody else may use it; nil: all may
+	send   *txMsg      // it is the buffer of a rendezvous send
+	driven *drivenRecv // it is the buffer of a receive (AI Base)
 }
 
 type (
@@ -37,7 +40,7 @@ func (ep *Endpoint) RegisterMR(m MR) (key uint64, err error) {
 		return 0, ErrClosed
 	}
 	r, err := ep.mem.Register(mr.Config{Size: uint64(len(m.Buf.B)), Access: m.Access, Key: m.Key, Job: m.Job, RI: m.RI,
-		Idempotent: m.Idempotent, Optimized: m.Optimized}, &registered{m.Buf, m.Notify})
+		Idempotent: m.Idempotent, Optimized: m.Optimized}, &registered{Buffer: m.Buf, notify: m.Notify})
 	if err != nil {
 		return 0, fmt.Errorf("fep: %w", err)
 	}

@@ -1,6 +1,8 @@
 package fep
 
 import (
+	"net/netip"
+
 	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -23,6 +25,7 @@ type packet struct {
 	ext       []byte
 	payload   []byte
 	psn       wire.PSN
+	src       netip.Addr
 	std       wire.SESStd // nil: another form
 }
 
@@ -33,7 +36,7 @@ func (p *packet) parse(q *pds.Request, mtu int) bool {
 		return false
 	}
 	head, body := q.B[:size:size], q.B[size:]
-	*p = packet{next: q.Next, mode: q.Mode, rudi: q.Mode == pds.RUDI, head: wire.SESHead(head[:12:12]), psn: q.PSN}
+	*p = packet{next: q.Next, mode: q.Mode, rudi: q.Mode == pds.RUDI, head: wire.SESHead(head[:12:12]), psn: q.PSN, src: q.Src}
 	p.op = p.head.Opcode()
 	if p.op.IsAtomic() || p.op.IsRendezvous() {
 		p.extension(body)
@@ -81,7 +84,7 @@ func (p *packet) count(mtu int) {
 	default:
 		p.n = min(p.length, uint32(len(p.payload)))
 	}
-	if p.op == wire.OpRead || p.op == wire.OpMsgError {
+	if p.op == wire.OpRead || p.op == wire.OpMsgError || p.op == wire.OpDeferrableRTR {
 		p.payload = nil
 	} else if int(p.n) < len(p.payload) {
 		p.payload = p.payload[:p.n]
@@ -102,5 +105,5 @@ func (p *packet) bare() bool {
 	if p.op.IsAtomic() && len(p.ext) > 0 {
 		return wire.Atomic(p.ext).Op().IsCompareSwap() || wire.Atomic(p.ext).Op() == wire.AtomicRead
 	}
-	return p.op == wire.OpRead || p.op == wire.OpMsgError
+	return p.op == wire.OpRead || p.op == wire.OpMsgError || p.op == wire.OpDeferrableRTR
 }

@@ -42,9 +42,12 @@ var opProfiles = [64]Profiles{
 	wire.OpFetchingAtomic:  allProfiles,
 	wire.OpSend:            allProfiles,
 	wire.OpDatagramSend:    allProfiles,
+	wire.OpRendezvousSend:  HPC,
+	wire.OpRendezvousTSend: HPC,
 	wire.OpDeferrableSend:  AIFull | HPC,
 	wire.OpTaggedSend:      AIFull | HPC,
 	wire.OpDeferrableTSend: AIFull | HPC,
+	wire.OpDeferrableRTR:   AIFull,
 	wire.OpMsgError:        allProfiles,
 }
 

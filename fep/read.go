@@ -54,7 +54,10 @@ func (f *FEP) read(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *respo
 	}
 	f.C[ReadsRx]++
 	at := m.offset + uint64(q.off)
-	if int(m.length) <= f.cfg.MaxAckData {
+	if s := mem.send; s != nil {
+		s.asked(now, m.offset)
+	}
+	if int(m.length) <= f.cfg.MaxAckData && mem.send == nil {
 		if mem.pull(int(at), int(q.n)) != nil {
 			return wire.RCHostUnsuccessCmpl
 		}
@@ -132,6 +135,9 @@ func (r *retMsg) Rewind() bool { return false }
 // Done implements pds.Sender.
 func (r *retMsg) Done(now vt.Time) {
 	r.f.rets.n--
+	if mem, ok := r.region.Memory(); ok && mem.send != nil {
+		mem.send.fetched(now, r.at, r.n)
+	}
 	if r.late != nil {
 		r.f.m.Answer(now, r.late.h, &r.late.r)
 	}

@@ -171,8 +171,8 @@ func TestWindows(t *testing.T) {
 		{Config{Window: 10 * 4204}, 10},
 	} {
 		l := newLab(t, c.cfg)
-		if c.want == 10 && headers(false)-wire.EthLen-wire.IPv4Len+4096+40 != 4204 {
-			t.Fatalf("nominal size %d", headers(false)-wire.EthLen-wire.IPv4Len+4096+40)
+		if c.want == 10 && headers(false, false)-wire.EthLen-wire.IPv4Len+4096+40 != 4204 {
+			t.Fatalf("nominal size %d", headers(false, false)-wire.EthLen-wire.IPv4Len+4096+40)
 		}
 		sent := 0
 		l.tap = func(_ vt.Time, from int, b []byte) {
@@ -262,7 +262,7 @@ func TestNackCodes(t *testing.T) {
 // TestRefusedMessage: NO_MATCH in the middle of a long message ends it with MSG_ERROR and one completion, and the PDC
 // goes on; CLEAR is told by a Clear Command.
 func TestRefusedMessage(t *testing.T) {
-	l := newLab(t, Config{PDCsPerKey: 1})
+	l := newLab(t, Config{PDCsPerKey: 1, SendThreshold: -1})
 	got := l.trace()
 	l.call(0, 1, func(now vt.Time) {
 		if err := l.eps[0].TagSend(now, 1, make([]byte, 8<<20), 0, 3); err != nil {

@@ -14,6 +14,7 @@ type RecvQueue struct {
 	minMulti int
 	untagged *match.Posted[*recvOp]
 	tagged   *match.Posted[*recvOp]
+	early    [numSpaces]*match.Unexpected[*landing] // messages that came before their receives; nil: none ever did
 	users    []*Endpoint
 	out      completions
 }
@@ -88,10 +89,6 @@ func (q *RecvQueue) post(now vt.Time, op *Op, from uint32) error {
 	return nil
 }
 
-// waited gives a receive to a message that came before it, if there is one that was kept or deferred (uet-pds-ses.md section 14): those
-// come before the list.
-func (q *RecvQueue) waited(now vt.Time, s space, r *recvOp) bool { return false }
-
 func (q *RecvQueue) of(s space) *match.Posted[*recvOp] {
 	if s == spaceTagged {
 		return q.tagged
@@ -157,7 +154,7 @@ func (q *RecvQueue) Cancel(now vt.Time, ctx uint64) bool {
 			}
 		}
 	}
-	return false
+	return q.cancelBound(now, ctx)
 }
 
 // withdraw ends a receive that is posted.
@@ -193,6 +190,7 @@ func (q *RecvQueue) Close(now vt.Time) {
 			m.abandon(now)
 		}
 	}
+	q.f.lands.close(now, func(l *landing) bool { return l.q == q })
 	q.drain(now, ErrClosed)
 	q.f.queues = without(q.f.queues, q)
 }

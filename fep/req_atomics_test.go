@@ -289,7 +289,7 @@ func TestJ12_AnswersOfAtomics(t *testing.T) {
 	mem := word(41)
 	key, _ := s.eps[1].RegisterMR(MR{Buf: buf(mem), Access: allRights})
 	s.openBy(wire.TypeRUDReq)
-	one := func(psn int32, op wire.Opcode, ext wire.AtomicFields, payload []byte) said {
+	one := func(psn int32, op wire.Opcode, ext wire.AtomicFields, payload []byte) reply {
 		h := message(op, uint16(psn), 8)
 		h.MatchBits = key
 		return s.ask(say{psn: psn, h: h, ext: &ext, payload: payload})

@@ -221,7 +221,7 @@ func TestH06_FinalResponse(t *testing.T) {
 			l.post(0, Op{Kind: kind, Peer: 1, Tag: 9, Key: key, Buf: buf(fill(n, 1))})
 			l.after(100_000)
 			hs, _ := stdsIn(*list)
-			var final []said
+			var final []reply
 			answers := 0
 			for _, p := range *list {
 				if _, ok := p.ack(); !ok || p.from != 1 {

@@ -233,7 +233,7 @@ func TestJ04_WriteWithData(t *testing.T) {
 // reading is what is seen of a read of node 0.
 type reading struct {
 	reqs, back []passed // requests, and packets of return data with their first transmissions only
-	acks       []said   // of the requests
+	acks       []reply  // of the requests
 	pdc        uint16
 }
 
@@ -307,7 +307,7 @@ func TestJ06_LongRead(t *testing.T) {
 		seen := map[uint32]bool{}
 		for _, p := range x.back {
 			r, _ := p.request()
-			a := parseResponse(t, said{next: r.Next()}, p.u[len(r):])
+			a := parseResponse(t, reply{next: r.Next()}, p.u[len(r):])
 			size := min(1024, n-int(a.off))
 			if r.DPDCID() != x.pdc || r.Next() != wire.NextResponseData || a.op != wire.RespWithData || seen[a.off] || a.off%1024 != 0 || len(a.data) != size {
 				t.Errorf("%d bytes: return data %+v to PDC %x, want %x", n, a, r.DPDCID(), x.pdc)
@@ -345,7 +345,7 @@ func TestJ07_AnswersNameTheirRequest(t *testing.T) {
 					}
 				}
 				answers := 0
-				check := func(a said) {
+				check := func(a reply) {
 					if a.data == nil {
 						return
 					}
@@ -360,7 +360,7 @@ func TestJ07_AnswersNameTheirRequest(t *testing.T) {
 				}
 				for _, p := range x.back {
 					r, _ := p.request()
-					check(parseResponse(t, said{next: r.Next()}, p.u[len(r):]))
+					check(parseResponse(t, reply{next: r.Next()}, p.u[len(r):]))
 				}
 				if answers != (n+1023)/1024 {
 					t.Errorf("%d bytes: %d answers", n, answers)

@@ -80,8 +80,8 @@ func (s *stub) say(p say) {
 	})
 }
 
-// said is the answer of a target to one packet.
-type said struct {
+// reply is the answer of a target to one packet.
+type reply struct {
 	ack  wire.Ack
 	next wire.NextHdr
 	gtd  bool // REQ_CLEAR
@@ -97,7 +97,7 @@ type said struct {
 }
 
 // ask sends a packet and takes the answer, which must be one ACK for it.
-func (s *stub) ask(p say) said {
+func (s *stub) ask(p say) reply {
 	s.t.Helper()
 	s.got, s.raw = nil, nil
 	s.say(p)
@@ -112,7 +112,7 @@ func (s *stub) ask(p say) said {
 }
 
 // parseSaid takes an ACK with its response apart.
-func parseSaid(t testing.TB, u []byte) (a said) {
+func parseSaid(t testing.TB, u []byte) (a reply) {
 	t.Helper()
 	var err error
 	if a.ack, err = wire.ParseAck(u); err != nil || !wire.Prologue(u).Type().IsAck() {
@@ -123,7 +123,7 @@ func parseSaid(t testing.TB, u []byte) (a said) {
 }
 
 // parseResponse fills in what a SES response says.
-func parseResponse(t testing.TB, a said, b []byte) said {
+func parseResponse(t testing.TB, a reply, b []byte) reply {
 	t.Helper()
 	var h wire.RespHead
 	switch a.next {
@@ -158,7 +158,7 @@ func parseResponse(t testing.TB, a said, b []byte) said {
 }
 
 // refused sends a packet that must be answered with an error that cannot get lost.
-func (s *stub) refused(p say, rc wire.ReturnCode) said {
+func (s *stub) refused(p say, rc wire.ReturnCode) reply {
 	s.t.Helper()
 	a := s.ask(p)
 	if a.rc != rc || !a.gtd || a.op != wire.RespResponse || a.mod != 0 || p.next == 0 && a.mid != p.h.MessageID {
@@ -168,7 +168,7 @@ func (s *stub) refused(p say, rc wire.ReturnCode) said {
 }
 
 // taken sends a packet that must complete its message.
-func (s *stub) taken(p say) said {
+func (s *stub) taken(p say) reply {
 	s.t.Helper()
 	a := s.ask(p)
 	if a.rc != wire.RCOK || a.gtd || a.op != wire.RespResponse || a.mod != p.h.RequestLength || p.next == 0 && a.mid != p.h.MessageID {

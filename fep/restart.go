@@ -28,6 +28,10 @@ func (m *txMsg) reactionTo(rc wire.ReturnCode) reaction {
 		if m.isSend() {
 			return restart
 		}
+	case wire.RCBadPID, wire.RCBadJobID, wire.RCUndeliverable:
+		if m.early.notice {
+			return restart // the peer may be there a little later
+		}
 	}
 	return fails
 }
@@ -43,6 +47,9 @@ type answer struct {
 // react is where a response has its effect on the message. The first that is not a success is the verdict: nothing more of the message
 // is sent but its end, and what follows is decided when all that was sent is acknowledged, in drained.
 func (m *txMsg) react(a answer) {
+	if m.defers(a) {
+		return
+	}
 	if a.rc <= wire.RCOK || m.verdict != wire.RCNull {
 		return
 	}
@@ -64,8 +71,11 @@ func (m *txMsg) drained(now vt.Time) {
 		m.settled(now)
 	case m.broken:
 		m.complete(now, ErrMemory)
+	case m.verdict == wire.RCNull && m.early.deferred:
+		m.park(now)
 	case m.verdict == wire.RCNull:
 		m.succeed(now)
+	case m.awaitsAnew(now):
 	default:
 		what := m.reactionTo(m.verdict)
 		if what == fails || !m.mayRestart() {

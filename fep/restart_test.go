@@ -36,7 +36,7 @@ func (l *lab) starts() *[]started {
 // ID, until there is a receive or it has done so five times.
 func TestRestart(t *testing.T) {
 	for _, post := range []time.Duration{0, 10 * time.Millisecond, 250 * time.Millisecond} {
-		l := newLab(t, Config{MaxRestarts: 5})
+		l := newLab(t, Config{MaxRestarts: 5, SendThreshold: -1})
 		list := l.starts()
 		src, dst := fill(100_000, 1), make([]byte, 100_000)
 		l.post(0, Op{Kind: OpTagSend, Peer: 1, Tag: 5, Buf: buf(src), Ctx: 1})

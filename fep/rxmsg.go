@@ -23,10 +23,14 @@ type rxMsg struct {
 	match     uint64
 	data      uint64
 	ep        *Endpoint
-	recv      *recvOp // sends
-	region    *region // one-sided operations
-	at        int     // where in that memory the message begins
-	room      int     // how many bytes of it have a place
+	recv      *recvOp     // sends
+	land      *landing    // sends that came before their receive, and rendezvous
+	driven    *drivenRecv // writes into the buffer of a receive (AI Base)
+	deferred  bool        // its packets are answered, and dropped
+	told      bool        // deferred: its sender has the guaranteed answer
+	region    *region     // one-sided operations
+	at        int         // where in that memory the message begins
+	room      int         // how many bytes of it have a place
 	began     vt.Time
 	last      vt.Time
 	set       *rxSet
@@ -46,6 +50,9 @@ func (m *rxMsg) memory() (b *Buffer, ok bool) {
 	}
 	if m.recv != nil {
 		return &m.recv.buf, true
+	}
+	if m.land != nil {
+		return &m.land.store, true
 	}
 	return nil, false
 }
@@ -151,6 +158,9 @@ func (l *rxList) remove(m *rxMsg) {
 
 // forget drops the context of a message.
 func (f *FEP) forget(m *rxMsg) {
+	if m.land != nil {
+		m.land.in = nil
+	}
 	if m.set != nil {
 		m.set.remove(m)
 	}

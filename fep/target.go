@@ -84,7 +84,7 @@ func (f *FEP) Closed(now vt.Time, p *pds.PDC, _ *pds.Error) {
 
 // deliver gives a new packet to its message and fills in the answer (uet-pds-ses.md 17.1).
 func (f *FEP) deliver(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *response, r *pds.Response) {
-	if q.op == wire.OpMsgError && q.head.Ver() == 0 {
+	if (q.op == wire.OpMsgError || q.earlyEnd()) && q.head.Ver() == 0 {
 		f.messageError(now, m, q, resp)
 		return
 	}
@@ -94,7 +94,7 @@ func (f *FEP) deliver(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *re
 	} else if m.rc == wire.RCNull {
 		m.rc = m.sameMessage(q)
 		if m.rc == wire.RCOK {
-			m.rc = checkLength(q, m.eager, f.cfg.PayloadMTU)
+			m.rc = checkLength(q, m.brings(), f.cfg.PayloadMTU)
 		}
 	} else {
 		resp.refuse(f, m.rc, false) // the first one is the verdict, and is kept
@@ -105,7 +105,7 @@ func (f *FEP) deliver(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *re
 	if m.rc == wire.RCOK && q.head.IE() {
 		m.rc = wire.RCInitiatorError
 	}
-	if m.rc == wire.RCOK {
+	if m.rc == wire.RCOK && !m.deferred {
 		m.rc = f.perform(now, d, m, q, resp, r)
 	}
 	if m.rc == wire.RCOK {
@@ -139,8 +139,10 @@ func (f *FEP) begin(now vt.Time, p *pds.PDC, q *packet) *rxMsg {
 // perform does what a packet that passed all checks asks for.
 func (f *FEP) perform(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *response, r *pds.Response) wire.ReturnCode {
 	switch {
-	case q.op == wire.OpNoOp:
+	case q.op == wire.OpNoOp, q.op == wire.OpDeferrableRTR:
 		return wire.RCOK
+	case q.control():
+		return f.control(now, m, q)
 	case q.op == wire.OpRead:
 		return f.read(now, d, m, q, resp, r)
 	case q.op.IsAtomic():
@@ -175,24 +177,38 @@ func (f *FEP) account(now vt.Time, m *rxMsg, q *packet, resp *response) {
 	m.som = m.som || q.head.SOM()
 	m.got += q.n
 	alone := q.head.SOM() && q.head.EOM()
-	if (m.got < m.eager || !m.som) && !(m.rc != wire.RCNull && alone) {
-		return
-	}
-	if m.rc == wire.RCNull {
+	whole := m.got >= m.eager && m.som || m.rc != wire.RCNull && alone
+	if m.deferred && m.rc == wire.RCNull {
+		m.answerDeferred(resp)
+	} else if whole && m.rc == wire.RCNull {
 		if resp.op == wire.RespDefault {
 			resp.op = wire.RespResponse
 		}
 		if m.op == wire.OpWrite || q.isSend() {
 			resp.mod = min(m.length, uint32(m.room))
 		}
-		f.C[MsgsRx]++
-		f.arrived(now, m)
+		f.arrived(now, m, resp)
 	}
-	f.forget(m)
+	if whole {
+		f.forget(m)
+	}
 }
 
 // arrived tells the target's application of a whole message.
-func (f *FEP) arrived(now vt.Time, m *rxMsg) {
+func (f *FEP) arrived(now vt.Time, m *rxMsg, resp *response) {
+	if m.land != nil {
+		m.land.answer(resp)
+		m.received(now, nil)
+		return
+	}
+	if m.op == wire.OpDeferrableRTR || m.op == wire.OpSend && m.ri == controlRI {
+		return // between end points
+	}
+	f.C[MsgsRx]++
+	if m.driven != nil {
+		m.driven.written(now, m)
+		return
+	}
 	if m.recv != nil {
 		var err error
 		if int(m.length) > m.room {
@@ -223,6 +239,16 @@ func (f *FEP) arrived(now vt.Time, m *rxMsg) {
 
 // received completes the receive of a message, if it has one.
 func (m *rxMsg) received(now vt.Time, err error) {
+	if l, d := m.land, m.driven; l != nil || d != nil {
+		m.land, m.driven = nil, nil
+		if l != nil {
+			m.recv = nil
+			l.landed(now, m, err)
+		} else {
+			d.end(now, err)
+		}
+		return
+	}
 	r := m.recv
 	if r == nil {
 		return
@@ -268,6 +294,13 @@ func (f *FEP) messageError(now vt.Time, m *rxMsg, q *packet, resp *response) {
 		return
 	}
 	m.last = now
+	if m.deferred && q.op != wire.OpMsgError {
+		m.eager, m.som = min(m.eager, q.off), true
+		if m.got >= m.eager {
+			f.forget(m)
+		}
+		return
+	}
 	m.received(now, ErrAborted)
 	if m.rc == wire.RCNull {
 		m.rc = wire.RCInitiatorError
@@ -298,8 +331,8 @@ func (f *FEP) Fire(now vt.Time, _ *wheel.Timer) {
 	for _, ep := range f.dir.list {
 		for m := ep.open.head; m != nil; {
 			after := m.next
-			if m.state == txWaitData && late(m.last) {
-				m.complete(now, ErrNoData)
+			if m.waits() && late(m.last) {
+				m.lapse(now)
 			}
 			m = after
 		}
@@ -312,6 +345,8 @@ func (f *FEP) Fire(now vt.Time, _ *wheel.Timer) {
 		}
 		m = after
 	}
+	f.lands.sweep(now, late)
+	f.sweepDriven(now, late)
 	for len(f.tombs) > 0 && late(f.tombs[0].since) {
 		f.dir.remove(f.tombs[0].ep)
 		f.tombs = f.tombs[1:]

@@ -227,10 +227,14 @@ func (p *PDC) onNack(now vt.Time, n wire.Nack, act nackAction) {
 	p.after(now)
 }
 
-// exhausted counts a NACK for the packet, and ends the PDC if there were too many. Want of room for responses does not count if CLEAR
-// has gone on since the packet was refused before, on this PDC or one beside it: there was room meanwhile, and others were faster.
+// exhausted counts a NACK for the packet, and ends the PDC if there were too many. Where room for responses was short the count begins
+// anew when CLEAR has gone on since the packet was refused before, on this PDC or one beside it: there was room, and others were faster.
 func (p *PDC) exhausted(now vt.Time, k *Packet, code wire.NackCode) bool {
-	if isTrim(code) || code == wire.NackNoGtdDelAvail && p.group != nil && p.group.moved.Add(p.m.cfg.NackRetxTime) > k.sent {
+	switch {
+	case isTrim(code):
+		return false
+	case code == wire.NackNoGtdDelAvail && p.group != nil && p.group.moved.Add(p.m.cfg.NackRetxTime) > k.sent:
+		k.nacks = 0
 		return false
 	}
 	if k.nacks < 255 {
