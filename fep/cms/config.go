@@ -296,3 +296,22 @@ func (p *DCQCN) check() error {
 		within("DCQCN.Fast", float64(p.Fast), 1, 1000), within("DCQCN.AI", p.AI, 0, 1e13), within("DCQCN.HAI", p.HAI, 0, 1e13),
 		within("DCQCN.MinRate", p.MinRate, 1, 1e13))
 }
+
+// MaxWnd is the largest window of the algorithm, 0 if it has none. The configuration was resolved.
+func (c *Config) MaxWnd() float64 {
+	switch c.Algorithm {
+	case AlgNSCC, AlgNSCCRCCC:
+		return float64(c.NSCC.MaxWnd)
+	case AlgRCCC, AlgEQDS:
+		return float64(c.RCCC.MaxWnd)
+	case AlgDCTCP:
+		return float64(c.DCTCP.MaxWnd)
+	case AlgMPRDMA:
+		return float64(c.MPRDMA.MaxWnd)
+	case AlgSwift, AlgUCCL:
+		return float64(c.Swift.MaxWnd)
+	case AlgDCQCN:
+		return 0
+	}
+	return float64(c.Window)
+}

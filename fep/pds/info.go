@@ -83,7 +83,7 @@ func (m *Manager) PDCs(now vt.Time, buf []Info) []Info {
 func (p *PDC) info(now vt.Time) Info {
 	s, d := &p.s, &p.d
 	i := Info{ID: p.id, PeerID: p.peerID, Peer: p.peer, Job: p.job, Mode: p.mode, TC: p.tc, Initiator: p.initiator, State: p.state,
-		InFlight: s.inflight, Window: p.m.cfg.Window, Start: s.start, RTT: time.Duration(s.rtt), RTTMin: time.Duration(s.rttMin),
+		InFlight: s.inflight, Window: p.window(), Start: s.start, RTT: time.Duration(s.rtt), RTTMin: time.Duration(s.rttMin),
 		RetxBy: p.retx, NackTx: p.nackTx, NackRx: p.nackRx, Age: now.Sub(p.opened), Idle: now.Sub(p.lastUse), Locks: len(p.locks), gen: p.gen}
 	i.Tx = SourceInfo{Next: s.next, Clear: s.clear, CACK: s.cack, MPRange: s.span, Unacked: s.unacked(), Backlog: s.backlog, Recovering: s.inRec}
 	i.Rx = DestInfo{CACK: d.base - 1, Max: d.maxRx, Clear: d.clear, MPRange: mpRange(p.m.cfg.MPR), OutOfOrder: d.ooo, Stored: len(d.kept)}
