@@ -39,8 +39,8 @@ type Config struct {
 	Addr4, Addr6 netip.Addr // both answer ICMP echo
 	IPv6         bool       // the fabric address (FA) is Addr6; else Addr4
 
-	PayloadMTU int    // SES payload bytes of a packet: 1024, 2048, 4096 or 8192; 0: the largest that fits the port
-	Window     int64  // as in pds.Config, like all the others up to PSNLimit
+	PayloadMTU int   // SES payload bytes of a packet: 1024, 2048, 4096 or 8192; 0: the largest that fits the port
+	Window     int64 // as in pds.Config, like all the others up to PSNLimit
 	LB         string
 	Balance    lb.Params
 	CC         *cms.Config

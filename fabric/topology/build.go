@@ -79,6 +79,10 @@ func (n *draftNode) plan() Node {
 		if node.FEP.LB == "" {
 			node.FEP.LB = defaultLB
 		}
+		if n.fep.CC != defaultCC {
+			node.FEP.CC = n.fep.CC
+		}
+		node.FEP.AckEach = n.fep.ACK == "packet"
 		node.FEP.CSIG = cmp.Or(n.fep.CSIG, wordOff)
 	case KindHost:
 		node.Image, node.Command = n.host.Image, n.host.Command

@@ -33,6 +33,9 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm %d", uint8(a))
 }
 
+// Names lists what ParseAlgorithm reads.
+func Names() []string { return append([]string(nil), algNames[:]...) }
+
 // ParseAlgorithm reads a name. It fails on others than those of String.
 func ParseAlgorithm(s string) (Algorithm, error) {
 	for i, n := range algNames {
