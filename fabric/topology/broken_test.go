@@ -88,7 +88,7 @@ var slips = []struct {
 	{"  data: 11", []string{"  data: 48", "  data: 11.5", "  dta: 11"}},
 	{"  lastHop: 35", []string{"  lastHop: 33", "  lasthop: 35"}},
 	{"      hash: crc32_rot", []string{"      hash: crc64", "      hash: crc32_rot\n    hash: mix §"}},
-	{"    lb: fixed", []string{"    lb: reps", "    lb: sprey", "    lb: 1", "    lb:", "    cc: nscc", "    profile: ai-full"}},
+	{"    lb: fixed", []string{"    lb: repz", "    lb: sprey", "    lb: 1", "    lb:", "    cc: nsccc", "    profile: ai-full"}},
 	{"    window: 1MiB", []string{"    window: 1MB", "    window: 1", "    window: 2GiB", "    window: none", "    windows: 1MiB", "    window: 1Mbps"}},
 	{"    image: alpine:3.22", []string{"    image: al pine", "    image: 7", "    image:", `    image: ""`, "    image: -x", "    images: alpine"}},
 	{`    command: [sleep, "1000"]`, []string{"    command: sleep", "    command: []", "    command: [sleep, 1000]", "    command:", "    cmd: [sh]", "    command: [[sh]]", "    command: {a: b}"}},

@@ -432,7 +432,7 @@ func (g *congestion) choose(now vt.Time, k *Packet, again, idle bool) uint16 {
 }
 
 // threshold is how many packets have to arrive that were sent after one, before that one counts as lost: min(1.5 x cwnd, MaxWnd),
-// which is the window where that is fixed, and few at least (uet-pds-ses.md 10.2).
+// which is the window where that is fixed, 2.25 BDP where credit counts, and few at least (uet-pds-ses.md 10.2).
 func (p *PDC) threshold() uint32 {
 	if p.cg == nil || p.cg.ctx == nil {
 		return p.m.thresh
@@ -440,6 +440,9 @@ func (p *PDC) threshold() uint32 {
 	wnd, _ := p.cg.ctx.Cwnd()
 	if wnd == 0 {
 		return p.m.thresh // a rate has no window
+	}
+	if p.cg.ctx.Credits() && !p.m.cfg.CC.Algorithm.Windows() {
+		return p.m.thresh // credit bounds nothing: as much more than a BDP may be under way as was granted
 	}
 	return uint32(max(few, int64(min(1.5*wnd, p.m.maxWnd))/int64(p.m.full)))
 }

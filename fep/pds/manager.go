@@ -83,6 +83,9 @@ func New(cfg Config, h Host, up Upper, c *Counters) *Manager {
 	m.thresh = uint32(max(few, cfg.Window/int64(m.full)))
 	if cc := cfg.CC; cc != nil {
 		m.maxWnd = cc.MaxWnd()
+		if cc.Algorithm.Credits() {
+			m.thresh = uint32(max(few, int64(2.25*cc.Net.BDP())/int64(m.full)))
+		}
 	}
 	return m
 }
