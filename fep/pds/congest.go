@@ -455,14 +455,6 @@ func (p *PDC) window() int64 {
 	return p.cg.ctx.View().Cwnd
 }
 
-// minds says that trims of the algorithm in use end by themselves, since it sends less.
-func (p *PDC) minds() bool {
-	if p.cg == nil || p.cg.ctx == nil {
-		return false
-	}
-	switch p.m.cfg.CC.Algorithm {
-	case cms.AlgFixed, cms.AlgRCCC, cms.AlgEQDS, cms.AlgDCQCN:
-		return false
-	}
-	return true
-}
+// minds says that a packet is not trimmed for ever, since the window falls with each trim. Of the algorithms to compare with some do
+// not see trims, and the others have no packet given up for them either where they were first described.
+func (p *PDC) minds() bool { return p.cg != nil && p.cg.ctx != nil && p.m.cfg.CC.Algorithm.Windows() }
