@@ -121,6 +121,8 @@ func (m *Manager) Residue() string {
 	add("control packets", m.ctl.n)
 	add("timers", m.wheel.Len())
 	add("ids", len(m.pdcs.free)-m.pdcs.n)
+	add("contexts", len(m.cccs))
+	add("contexts with something to send", m.cccActive)
 	add("RUDI packets", len(m.rudi.out))
 	add("RUDI messages", len(m.rudi.msgs))
 	return what
