@@ -160,8 +160,7 @@ func (p *PDC) after(now vt.Time) {
 	}
 	s.drop(p.m)
 	s.inRec = false
-	p.settle()
-	p.onBacklog()
+	p.settleDone(now)
 	if p.state == CloseWait {
 		p.free(now, PDCClosed, nil)
 		return

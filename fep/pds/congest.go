@@ -42,6 +42,7 @@ type ccc struct {
 	waiting int64 // nominal bytes that were not sent yet
 	blocked []*PDC
 	timer   wheel.Timer
+	last    vt.Time // a packet was sent
 }
 
 // cccKey says which PDCs share a context (uet-cms.md 1).
@@ -53,8 +54,8 @@ type cccKey struct {
 // most bounds what is kept of peers that there is no PDC with.
 const most = 4096
 
-// patience is how many Credit Requests in a row may stay without an answer: then a packet goes out without credit, so that its
-// timeouts find out whether the peer is still there.
+// patience is how many Credit Requests in a row may stay without an answer: then the fixed window counts until credit comes, since the
+// peer may give none at all, or be gone, which only the timeouts of packets find out.
 const patience = 3
 
 // manage gives the PDC a context and a balancer when it is about to send for the first time.
@@ -85,8 +86,8 @@ func (m *Manager) context(now vt.Time, key cccKey) *ccc {
 	return c
 }
 
-// unmanage takes the PDC, which ends, from its context.
-func (p *PDC) unmanage() {
+// unmanage takes the PDC, which ends, from its context. That makes room for others.
+func (p *PDC) unmanage(now vt.Time) {
 	if p.cg == nil {
 		return
 	}
@@ -100,6 +101,7 @@ func (p *PDC) unmanage() {
 		return
 	}
 	if c.users--; c.users > 0 {
+		c.wake(now)
 		return
 	}
 	m := p.m
@@ -121,6 +123,16 @@ func (p *PDC) settle() {
 	g.flying = 0
 	p.tell(-g.told)
 	g.ctx.Settle(&g.flow)
+}
+
+// settleDone is for a PDC of which nothing is unacknowledged any more: what rounding has left makes room for others.
+func (p *PDC) settleDone(now vt.Time) {
+	if p.cg == nil || p.cg.ctx == nil {
+		return
+	}
+	p.settle()
+	p.onBacklog()
+	p.cg.ctx.wake(now)
 }
 
 // tell corrects what the context believes to wait.
@@ -173,7 +185,7 @@ func (p *PDC) mayFly(now vt.Time, k *Packet, size int) bool {
 		return p.windowOpen(size)
 	}
 	c := p.cg.ctx
-	if c.CanSend(now, size) || c.flying == 0 && c.stuck(now) || c.Credits() && p.state == Opening && p.s.nFly == 0 {
+	if c.ignored() && p.windowOpen(size) || c.CanSend(now, size) || c.stuck(now) || c.Credits() && p.state == Opening && p.s.nFly == 0 {
 		return true
 	}
 	c.block(now, p, size)
@@ -183,10 +195,20 @@ func (p *PDC) mayFly(now vt.Time, k *Packet, size int) bool {
 // Credits says whether the context waits for credit.
 func (c *ccc) Credits() bool { return c.m.cfg.CC.Algorithm.Credits() }
 
-// stuck says that nothing will come that could open the window of a context without anything in flight: peers count as they like.
+// stuck says that it may take long until anything opens the window: nothing is in flight, since peers count as they like; or nothing
+// was sent for a timeout, and a packet that vanished again and again, and whose own timeouts have become long, fills a small window.
 func (c *ccc) stuck(now vt.Time) bool {
-	return c.SendAt(now) <= now && (!c.Credits() || c.asks > patience || c.CreditRequestAt(now) == vt.Never)
+	return (c.flying == 0 || now >= c.stallAt()) && c.SendAt(now) <= now && c.windowed(now)
 }
+
+// stallAt is when a closed window no longer counts.
+func (c *ccc) stallAt() vt.Time { return c.last.Add(c.m.cfg.RTOInit) }
+
+// windowed says that the context does not wait for credit.
+func (c *ccc) windowed(now vt.Time) bool { return !c.Credits() || c.CreditRequestAt(now) == vt.Never }
+
+// ignored says that the peer does not give the credit that it was asked for.
+func (c *ccc) ignored() bool { return c.asks > patience }
 
 func (c *ccc) block(now vt.Time, p *PDC, size int) {
 	if len(c.blocked) == 0 {
@@ -203,7 +225,11 @@ func (c *ccc) block(now vt.Time, p *PDC, size int) {
 // arm has the timer fire when a rate lets a packet out, or credit is to be asked for.
 func (c *ccc) arm(now vt.Time) {
 	at := c.SendAt(now)
-	if at <= now {
+	switch {
+	case at > now:
+	case c.windowed(now):
+		at = c.stallAt()
+	default:
 		at = c.CreditRequestAt(now)
 	}
 	if at = max(at, now+1); at < c.timer.At() {
@@ -236,7 +262,7 @@ func (c *ccc) ask(now vt.Time) {
 
 // wake has the PDCs that wait try again, in the order in which they came, if there is room for any of them.
 func (c *ccc) wake(now vt.Time) {
-	if len(c.blocked) == 0 || !c.CanSend(now, c.least) && !(c.flying == 0 && c.stuck(now)) {
+	if len(c.blocked) == 0 || !c.ignored() && !c.CanSend(now, c.least) && !c.stuck(now) {
 		return
 	}
 	for i, p := range c.blocked {
@@ -266,6 +292,7 @@ func (p *PDC) sent(now vt.Time, k *Packet) {
 	}
 	g.flying++
 	g.ctx.flying++
+	g.ctx.last = now
 	g.ctx.OnSend(now, &g.flow, int(k.size), again)
 }
 

@@ -176,7 +176,7 @@ func (p *PDC) release(now vt.Time, why Counter, err *Error) {
 	m.wheel.Cancel(&p.ackT)
 	m.wheel.Cancel(&p.life)
 	p.dropStored()
-	p.unmanage()
+	p.unmanage(now)
 	if p.src != nil {
 		m.credits.leave(p)
 	}
