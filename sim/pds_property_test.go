@@ -164,9 +164,6 @@ func newDelivery(t *testing.T, seed uint64) *delivery {
 // congestion draws congestion management, for two of three seeds: mostly one algorithm for all, sometimes one that its peers may
 // not have.
 func (d *delivery) congestion(host int, c *fep.Config) {
-	if os.Getenv("NOCC") != "" {
-		return
-	}
 	r := rand.New(rand.NewPCG(d.seed, 4))
 	if r.IntN(3) == 0 {
 		return

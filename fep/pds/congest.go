@@ -185,6 +185,9 @@ func (p *PDC) mayFly(now vt.Time, k *Packet, size int) bool {
 		return p.windowOpen(size)
 	}
 	c := p.cg.ctx
+	if p.mode == ROD && p.s.backs > 0 && p.s.inflight > 0 && p.s.inflight+int64(size) > p.m.cfg.Window>>p.s.backs {
+		return false // its own ACK, NACK or timeout goes on: what follows a missing packet is thrown away, and takes the room of others
+	}
 	if c.ignored() && p.windowOpen(size) || c.CanSend(now, size) || c.stuck(now) || c.Credits() && p.state == Opening && p.s.nFly == 0 {
 		return true
 	}

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -40,6 +42,9 @@ type Info struct {
 	End   End           // how it ended
 	Ended vt.Time       // when
 	Code  wire.NackCode // of the NACK that ended it, 0: none
+
+	CC *cms.View // of the congestion control context, which PDCs may share; nil: a fixed window
+	LB *lb.View  // of what is known of entropy values; nil: they are drawn without feedback
 
 	CSIG        bool   // packets come with CSIG tags; of the latest,
 	CSIGSignal  uint32 // the share of bandwidth that is left at the narrowest hop, in the steps of the tag's form
@@ -100,6 +105,14 @@ func (p *PDC) info(now vt.Time) Info {
 		i.Next, i.CACK = s.next, s.cack
 	} else {
 		i.Next, i.CACK = d.maxRx+1, d.base-1
+	}
+	if p.cg != nil && p.cg.ctx != nil {
+		v := p.cg.ctx.View()
+		i.CC = &v
+	}
+	if p.cg != nil && p.cg.bal != nil {
+		i.LB = &lb.View{}
+		p.cg.bal.Look(i.LB)
 	}
 	i.CSIG, i.CSIGSignal, i.CSIGLocator = d.sig.seen, d.sig.signal, d.sig.locator
 	return i
