@@ -170,3 +170,24 @@ func TestSharedContext(t *testing.T) {
 		t.Errorf("%d bytes in flight together; the window is %d", most, wnd)
 	}
 }
+
+// TestTrimsCount gives a packet up that is trimmed more often than Max_NACK_Retx_Cnt allows, where the window falls with each trim. With a
+// fixed window nothing makes them stop, and they do not count.
+func TestTrimsCount(t *testing.T) {
+	for _, c := range []struct {
+		cc   *cms.Config
+		fail bool
+	}{{nil, false}, {testCC(cms.AlgNSCC), true}, {testCC(cms.AlgSwift), false}} {
+		s := newPeerStub(t, Config{CC: c.cc, MaxNackRetx: 3})
+		s.post(func(now vt.Time) error { return s.eps[0].TagSend(now, 1, make([]byte, 100), 5, 1) })
+		for range 6 {
+			if len(s.lab.got[0]) == 0 {
+				s.nack(wire.NackTrimmed, 0)
+				s.pass(10_000)
+			}
+		}
+		if failed := len(s.lab.got[0]) == 1 && s.lab.got[0][0].Err != nil; failed != c.fail || c.fail != (s.feps[0].C[NackExhausted] == 1) {
+			t.Errorf("%+v: failed %v, want %v", c.cc, failed, c.fail)
+		}
+	}
+}

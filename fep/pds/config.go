@@ -32,7 +32,7 @@ type Config struct {
 	Window     int64       // bytes in flight per PDC and direction, in nominal bytes (uet-cms.md 1); 0: 150 000, 100 Gb/s x 12 us
 	LB         string      // LBSpray (default), LBFixed or what lb.Parse knows
 	Balance    lb.Params   // parameters of the load balancer, but for those that its name has
-	CC         *cms.Config // congestion control instead of the fixed window, nil: none; MTU and times of it that are not set are derived. It is resolved
+	CC         *cms.Config // congestion control, nil: the fixed window. It need not be resolved, nor have an MTU
 	NoCRC      bool        // leave out the CRC trailer (uet-wire.md 14)
 	ByRef      bool        // payload stays in the sender's memory until it has arrived: all nodes share one address space
 	CSIG       string      // CSIGOff (default), CSIGCompact or CSIGWide
@@ -62,7 +62,7 @@ type Config struct {
 	RTOMax       time.Duration // 0: 4 s
 	MaxRTORetx   int           // Max_RTO_Retx_Cnt, 0: 5; 15: no limit
 	NackRetxTime time.Duration // NACK_Retx_Time, 0: 1 ms
-	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; 31: no limit; trims do not count: with a fixed window nothing makes them stop
+	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; 31: no limit; trims count with NSCC only: else nothing makes them stop
 
 	NoInfer      bool          // no inference of losses from later packets, and no probing of a silent tail (10.2)
 	InferEV      bool          // inference from packets with the same entropy value (10.3)
