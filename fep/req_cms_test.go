@@ -191,3 +191,32 @@ func TestTrimsCount(t *testing.T) {
 		}
 	}
 }
+
+// TestGoBackN is RoCE as it was: DCQCN, one path, in order. A lost packet takes all behind it back, and no rate for it; a mark does.
+func TestGoBackN(t *testing.T) {
+	for _, mark := range []bool{false, true} {
+		l := orderedLab(t, Config{CC: testCC(cms.AlgDCQCN), LB: "ecmp", NoCRC: true})
+		l.script = nth(20, fate{drop: true}, requests)
+		evs := map[uint16]int{}
+		l.tap = func(now vt.Time, from int, b []byte) {
+			in, u := uet(b)
+			if from == 0 && in.Type().IsRequest() {
+				evs[in.EV]++
+				if in.Type() != wire.TypeRODReq {
+					t.Errorf("request of type %v", in.Type())
+				}
+			}
+			if mark && from == 1 && in.Type().IsAck() {
+				u[1] |= byte(wire.AckM)
+			}
+		}
+		l.pour(500_000)
+		v := l.source().CC
+		if l.count(RetxGoBack) == 0 || l.count(RODDrop) == 0 || len(evs) != 1 {
+			t.Errorf("%d sent again in order, %d dropped, %d entropy values", l.count(RetxGoBack), l.count(RODDrop), len(evs))
+		}
+		if slow := v.Rate < 400e9; slow != mark {
+			t.Errorf("marks %v: the rate is %g", mark, v.Rate)
+		}
+	}
+}

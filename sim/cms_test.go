@@ -166,19 +166,3 @@ func TestAlgorithmsAreRepeatable(t *testing.T) {
 		}
 	}
 }
-
-// TestGoBackN is RoCE as it was: DCQCN, one path, lossless queues, and operations in order.
-func TestGoBackN(t *testing.T) {
-	plan, f := managed(t, "star-5", topology.FEPParams{CC: "dcqcn", LB: "ecmp"})
-	d := hosts(plan)
-	for _, h := range d {
-		if c := f.nodes[h].FEP.Config(); c.CC == nil || c.CC.Algorithm != cms.AlgDCQCN {
-			t.Fatalf("node %d: %+v", h, c.CC)
-		}
-	}
-	r, err := f.Run(spec(t, plan, workload.Incast, 1<<20, 1), t0, Options{})
-	if err != nil || !*r.Correct {
-		t.Fatalf("%v, %+v", err, r)
-	}
-	t.Logf("4:1 incast: %.3f x ideal, %d trims, %d sent again", r.Ratio, r.Trims, r.Retransmits)
-}
