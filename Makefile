@@ -41,6 +41,10 @@ build: bin/uetlab ## build the one static binary, bin/uetlab
 bin/uetlab: $(SOURCES) go.mod go.sum bin/.version
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -ldflags '$(LDFLAGS)' -o $@ ./cmd/uetlab
 
+.PHONY: examples
+examples: ## build the programs in examples/, each static: bin/NAME
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -o bin/ ./examples/...
+
 # Touched only when the version changes, so that a commit without changed sources builds again and nothing else does.
 bin/.version: FORCE
 	@mkdir -p bin; [ "$$(cat $@ 2>/dev/null)" = '$(LDFLAGS)' ] || printf '%s\n' '$(LDFLAGS)' > $@

@@ -24,14 +24,14 @@ var layers = [][]string{
 	{"fep", "switchd"},
 	{"fabric/topology", "internal/attach", "fep/client"},
 	{"fabric/runtime", "internal/attach/attachtest"},
-	{"workload", "fabric/runtime/namespace"},
-	{"internal/ctl"},
+	{"workload", "fabric/runtime/namespace", "internal/perf"},
+	{"internal/ctl", "internal/rankproc"},
 	{"internal/nodecore", "fabric/runtime/docker", "fabric/runtime/embedded", "fabric/wiring", "fabric/capture"},
 	{"internal/faults"},
 	{"fabric/api", "fabric/chaos"},
 	{"sim", "internal/nodeproc", "fabric/cleanup"},
 	{"fabric/control"},
-	{"cmd/uetlab"},
+	{"cmd/uetlab", "examples/late", "examples/pingpong"},
 	{"e2e"}, // tests of real labs: nothing imports it
 }
 

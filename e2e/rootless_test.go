@@ -87,6 +87,8 @@ func TestRootless(t *testing.T) {
 	l.plan = planOf(t, "fat-tree-2x4")
 	same(t, "a rootless run", first, simulate(t, &l.plan, workload.Spec{Workload: workload.Allreduce, Size: 256 << 10, Iters: 1, Check: true, Seed: 4}, nil))
 
+	same(t, "processes of a rootless lab", l.run(t, "allreduce", "--size", "256KiB", "--check", "--seed", "4", "--processes"), figuresOf(first))
+
 	l.ok(t, "link", "fail", failing, "--at", "+5us")
 	r := l.run(t, "allreduce", "--size", "256KiB", "--check", "--seed", "4")
 	if r.Correct == nil || !*r.Correct || r.Drops == 0 {

@@ -77,10 +77,7 @@ func (ep *Endpoint) Insert(a Address) (int, error) {
 	if a.Profiles == 0 {
 		a.Profiles = ep.profiles
 	}
-	p.profile = (a.Profiles & ep.profiles).Highest()
-	if p.profile == 0 && (a.Profiles|ep.profiles)&^(AIFull|HPC) == 0 && a.Profiles&ep.profiles == 0 {
-		p.profile = AIFull // an HPC end and an AI Full one do what AI Full has (uet-pds-ses.md 2.1)
-	}
+	p.profile = ep.profiles.With(a.Profiles)
 	switch {
 	case p.addr.Is4() != ep.f.fa.Is4() || !p.addr.IsValid():
 		return 0, ErrFamily

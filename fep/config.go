@@ -107,9 +107,12 @@ type Config struct {
 	RI            uint16        // resource index of endpoints that do not choose, 0: 15
 	RejectTooLong bool          // answer TOO_LONG instead of truncating, on all endpoints
 	Profiles      Profiles      // 0: DefaultProfiles
-	SendThreshold int           // bytes from which on sends are deferrable (AI Full), 0: 8 KiB, -1: none
-	SmallHeader   bool          // take optimized headers, and send them to those that do
-	Incarnation   uint64        // another one for each start of the process; 0: starts need not differ
+	MaxRTR        int           // as in EndpointConfig, of endpoints that do not choose, like the next two
+	Unexpected    int
+	EagerSize     int
+	SendThreshold int    // bytes from which on sends are deferrable (AI Full), 0: 8 KiB, -1: none
+	SmallHeader   bool   // take optimized headers, and send them to those that do
+	Incarnation   uint64 // another one for each start of the process; 0: starts need not differ
 }
 
 // headers is what a data packet has around its payload: Ethernet, IP, UDP, PDS, SES, in HPC the extension of a rendezvous, CRC.

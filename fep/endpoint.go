@@ -1,6 +1,8 @@
 package fep
 
 import (
+	"cmp"
+
 	"github.com/uetlab/uetlab/internal/vt"
 )
 
@@ -65,6 +67,8 @@ func (f *FEP) Open(cfg EndpointConfig, onComplete func(now vt.Time, c Completion
 	if ep.profiles == 0 {
 		ep.profiles = f.cfg.Profiles
 	}
+	ep.cfg.MaxRTR, ep.cfg.Unexpected = cmp.Or(cfg.MaxRTR, f.cfg.MaxRTR), cmp.Or(cfg.Unexpected, f.cfg.Unexpected)
+	ep.cfg.EagerSize = cmp.Or(cfg.EagerSize, f.cfg.EagerSize)
 	ep.cfg.RejectTooLong = cfg.RejectTooLong || f.cfg.RejectTooLong
 	if ep.cfg.MinMultiRecv == 0 {
 		ep.cfg.MinMultiRecv = 64

@@ -44,6 +44,7 @@ type FEP struct {
 	rets       retPool
 	kept       []byte // unused memory, see keep
 	sweep      wheel.Timer
+	loop       loop
 	in         wire.Inbound // the packet being handled
 	pkt        packet
 }
@@ -78,6 +79,7 @@ func (f *FEP) Reset(now vt.Time) {
 	f.mids.reset()
 	f.reads, f.smallReads = map[uint16]*txMsg{}, map[smallRead]*txMsg{}
 	f.rx, f.rets, f.kept = rxList{}, retPool{}, nil
+	f.loop.reset()
 	f.sweep = wheel.Timer{Owner: f}
 	f.forgetEarly()
 	for _, t := range f.tombs {
@@ -182,11 +184,23 @@ func (f *FEP) NextFrame(now vt.Time, port int) *link.Frame {
 	if port != 0 {
 		return nil
 	}
-	return f.m.NextFrame(now)
+	for {
+		fr := f.m.NextFrame(now)
+		if fr == nil || fr.Group != pds.Local {
+			return fr
+		}
+		f.turnBack(now, fr)
+	}
 }
 
 // Timer implements engine.Core.
-func (f *FEP) Timer(now vt.Time, _ uint64) { f.m.Timer(now) }
+func (f *FEP) Timer(now vt.Time, id uint64) {
+	if id == timerLoop {
+		f.turned(now)
+		return
+	}
+	f.m.Timer(now)
+}
 
 // PDCInfo describes a PDC in listings, State where it is in its life.
 type (

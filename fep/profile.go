@@ -1,6 +1,9 @@
 package fep
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/uetlab/uetlab/wire"
 )
 
@@ -26,6 +29,38 @@ func (p Profiles) Highest() Profiles {
 		return AIFull
 	}
 	return p & AIBase
+}
+
+// With is the profile that two end points with these sets use, 0 if they cannot talk to each other. An HPC one and an AI Full one do
+// what AI Full has (uet-pds-ses.md 2.1).
+func (p Profiles) With(other Profiles) Profiles {
+	if p&other == 0 && (p|other)&^(AIFull|HPC) == 0 && p != 0 && other != 0 {
+		return AIFull
+	}
+	return (p & other).Highest()
+}
+
+var profileWords = []string{"ai-base", "ai-full", "hpc"}
+
+// ProfilesOf is the set that words name: ai-base, ai-full and hpc; others name nothing.
+func ProfilesOf(words []string) (p Profiles) {
+	for i, w := range profileWords {
+		if slices.Contains(words, w) {
+			p |= 1 << i
+		}
+	}
+	return p
+}
+
+// String lists the words of ProfilesOf with commas between.
+func (p Profiles) String() string {
+	var words []string
+	for i, w := range profileWords {
+		if p>>i&1 != 0 {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, ",")
 }
 
 // Caps is the set as an address carries it.

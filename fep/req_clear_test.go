@@ -222,6 +222,24 @@ func TestE06_Request(t *testing.T) {
 	e.expect("0 CLEAR_COMMAND clear 1")
 }
 
+// Requirement E06: if it asks for more than has come, the rest is told by a Clear Command as soon as what is missing has come, though
+// that itself needs no clearing.
+func TestE06_RequestForMore(t *testing.T) {
+	s := newPeerStub(t, Config{PDCsPerKey: 1, NoInfer: true})
+	s.post(func(now vt.Time) error { return s.eps[0].TagSend(now, 1, make([]byte, 10), 1, 1) })
+	s.ack(0, 0)
+	s.post(func(now vt.Time) error { return s.eps[0].TagSend(now, 1, make([]byte, 3*4096), 1, 2) })
+	s.ackWith(wire.AckFields{AckOffset: 3, Req: wire.AckReqClear}, 0, nil)
+	s.ack(0, 2)
+	s.got = nil
+	for _, want := range []int32{3, 2} {
+		s.ctrl(wire.CtlClearRequest, 0, want)
+		s.expect("0 CLEAR_COMMAND clear 0")
+	}
+	s.ack(0, 1)
+	s.expect("0 CLEAR_COMMAND clear 3")
+}
+
 // Requirement E07: a lost Clear Command is made good by the next request, or by a Clear Request.
 func TestE07_LostCommand(t *testing.T) {
 	clears := func(_ int, u []byte) bool {

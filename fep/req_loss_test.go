@@ -139,6 +139,79 @@ func TestF06_NackLimit(t *testing.T) {
 	}
 }
 
+// F06: a refusal is an answer, so the RTO begins anew with it: a packet that is refused and lost in turn, more often than timeouts are
+// borne, is sent again RTO_Init after each loss and does not end the PDC. Silence does, after as many timeouts as without refusals.
+func TestF06_RefusalRestartsRTO(t *testing.T) {
+	const wait = 300_000
+	for code := wire.NackNoPDCAvail; code <= wire.NackPSNOORWindow; code++ {
+		m := newMute(t, Config{MaxNackRetx: InfiniteNack, NackRetxTime: wait})
+		m.post(10)
+		for range 20 {
+			at := m.sentAt(0)
+			lost := at[len(at)-1]
+			m.run(lost + 1_100_000)
+			m.nack(lost+1_200_000, code, 0)
+			m.run(lost + 1_200_000 + wait + 1000)
+			if at = m.sentAt(0)[len(at):]; len(at) != 2 || at[0] != lost+1_000_000 || at[1] != lost+1_200_000+wait {
+				t.Fatalf("%v: lost at %v and refused 1.2 ms later, sent again at %v, completions %+v", code, lost, at, m.got[0])
+			}
+		}
+		n := len(m.sentAt(0))
+		last := m.sentAt(0)[n-1]
+		m.run(last + 100_000_000)
+		if at := m.sentAt(0); len(at) != n+5 || len(m.got[0]) != 1 || m.got[0][0].Acked != last+63_000_000 || m.count(RTOExhausted) != 1 {
+			t.Errorf("%v: silence from %v on: %d more transmissions, completions %+v", code, last, len(at)-n, m.got[0])
+		}
+	}
+}
+
+// F06: what counts are retransmissions. Copies of a NACK that come before the packet is sent again cause none.
+func TestF06_CopiesOfANack(t *testing.T) {
+	m := newMute(t, Config{NackRetxTime: 100 * time.Microsecond})
+	m.post(10)
+	for n := 1; n <= 6; n++ {
+		if got := len(m.sentAt(0)); got != n || m.count(PDCFailed) != 0 {
+			t.Fatalf("%d transmissions, want %d; %d PDCs failed", got, n, m.count(PDCFailed))
+		}
+		for i := range vt.Time(3) {
+			m.nack(m.nodes[0].Now()+1000+i, wire.NackNoResource, 0)
+		}
+		m.run(m.nodes[0].Now() + 102_000)
+	}
+	if n := len(m.sentAt(0)); n != 6 || m.count(PDCFailed) != 1 {
+		t.Errorf("%d transmissions, %d PDCs failed", n, m.count(PDCFailed))
+	}
+}
+
+// F06: while a packet is missing below responses that the peer keeps for us, those above it that find no room are refused without limit:
+// it is ours, and comes free with that packet, which has limits of its own.
+func TestF06_OwnRoom(t *testing.T) {
+	s := newPeerStub(t, Config{PDCsPerKey: 1, NoInfer: true, NackRetxTime: 100 * time.Microsecond})
+	s.post(func(now vt.Time) error { return s.eps[0].TagSend(now, 1, make([]byte, 10), 1, 1) })
+	s.ack(0, 0)
+	s.post(func(now vt.Time) error { return s.eps[0].TagSend(now, 1, make([]byte, 3*4096), 1, 2) })
+	s.ackWith(wire.AckFields{AckOffset: 3, Req: wire.AckReqClear}, 0, nil)
+	s.pass(300_000)
+	for i := range 30 {
+		s.nack(wire.NackNoGtdDelAvail, 2)
+		s.pass(110_000)
+		if s.count(PDCFailed) != 0 {
+			t.Fatalf("failed after %d refusals", i+1)
+		}
+	}
+	for i := range 6 {
+		if s.count(PDCFailed) != 0 {
+			t.Fatalf("the missing packet was refused %d times and the PDC failed", i)
+		}
+		s.nack(wire.NackNoGtdDelAvail, 1)
+		s.pass(110_000)
+	}
+	var pe *PDCError
+	if len(s.lab.got[0]) != 2 || !errors.As(s.lab.got[0][1].Err, &pe) || pe.Code != wire.NackNoGtdDelAvail {
+		t.Errorf("%+v", s.lab.got[0])
+	}
+}
+
 // F07: the RTO makes up for a lost NACK.
 func TestF07_LostNack(t *testing.T) {
 	l := newLab(t, Config{NoInfer: true})

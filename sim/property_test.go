@@ -90,12 +90,8 @@ func wander(f *Fabric, rng *rand.Rand, end vt.Time, done func() bool) {
 func ranksBy(t testing.TB, plan *topology.Plan, f *Fabric, s workload.Spec, rng *rand.Rand) []workload.RankResult {
 	t.Helper()
 	f.results = map[int]workload.RankResult{}
-	var addrs []string
-	for _, id := range s.Nodes {
-		addrs = append(addrs, plan.Nodes[id].Addr4.String())
-	}
 	for i, n := range f.nodes {
-		if err := n.StartRun(ctl.Run{At: t0, Seed: s.Seed, Spec: s, Rank: slices.Index(s.Nodes, i), Addrs: addrs}); err != nil {
+		if err := n.StartRun(ctl.Run{At: t0, Seed: s.Seed, Spec: s, Ranks: s.On(i), Peers: s.Peers(plan)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -244,7 +240,7 @@ func TestStuck(t *testing.T) {
 	s := spec(t, plan, workload.Broadcast, 10_000, 1)
 	s.Root = 1
 	f.nodes[s.Nodes[1]].Node.Change(t0+1, func(now vt.Time) {
-		if err := f.nodes[s.Nodes[1]].StartRun(ctl.Run{At: now, Rank: -1}); err != nil {
+		if err := f.nodes[s.Nodes[1]].StartRun(ctl.Run{At: now}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -198,17 +198,13 @@ func (f *Fabric) queues() [][]ctl.Queue {
 
 // begin schedules the start of a run at all nodes.
 func (f *Fabric) begin(spec workload.Spec, t0 vt.Time) error {
-	var addrs []string
-	rank := map[int]int{}
+	ranks := map[int][]int{}
 	for r, id := range spec.Nodes {
-		addrs, rank[id] = append(addrs, f.plan.Nodes[id].Addr4.String()), r
+		ranks[id] = append(ranks[id], r)
 	}
+	peers := spec.Peers(f.plan)
 	for i, n := range f.nodes {
-		m := ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Rank: -1, Addrs: addrs}
-		if r, ok := rank[i]; ok {
-			m.Rank = r
-		}
-		if err := n.StartRun(m); err != nil {
+		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers}); err != nil {
 			return err
 		}
 	}
@@ -235,8 +231,8 @@ func (f *Fabric) play(spec workload.Spec, opt Options) error {
 			continue
 		}
 		var done, total int64
-		for _, id := range spec.Nodes {
-			d, t := f.nodes[id].Progress()
+		for _, n := range f.nodes {
+			d, t := n.Progress()
 			done, total = done+d, total+t
 		}
 		if !opt.Progress(f.now, done, total) {

@@ -19,11 +19,13 @@ type barrier struct {
 	round  int
 	num    int // the barrier this rank is in, 0: none
 	latest vt.Time
+	take   func(n int64) []byte
 }
 
 const stampBytes = 8
 
-func (b *barrier) init(ranks int, stamped bool) {
+func (b *barrier) init(ranks int, stamped bool, take func(n int64) []byte) {
+	b.take = take
 	for 1<<b.rounds < ranks {
 		b.rounds++
 	}
@@ -31,14 +33,16 @@ func (b *barrier) init(ranks int, stamped bool) {
 		b.size = stampBytes
 	}
 	for p := range 2 {
-		b.in[p], b.out[p] = stamps(b.rounds, b.size), stamps(b.rounds, b.size)
+		b.in[p], b.out[p] = b.stamps(), b.stamps()
 	}
 }
 
-func stamps(n, size int) [][]byte {
-	all := make([][]byte, n)
+func (b *barrier) stamps() [][]byte {
+	all := make([][]byte, b.rounds)
 	for i := range all {
-		all[i] = make([]byte, size)
+		if all[i] = []byte{}; b.size > 0 {
+			all[i] = b.take(int64(b.size))
+		}
 	}
 	return all
 }
@@ -73,7 +77,7 @@ func (r *Rank) enterBarrier(now vt.Time, num int) {
 	b := &r.bar
 	p := num & 1
 	if b.sends[p] > 0 { // what barrier num-2 sent is not acknowledged: leave it alone
-		b.out[p] = stamps(b.rounds, b.size)
+		b.out[p] = b.stamps()
 	}
 	b.num, b.round, b.latest = num, 0, now
 	r.barrierSend(now)

@@ -142,7 +142,7 @@ func (c *chains) send(s step) bool {
 	if !o.note { // what tells of activations may cross after the last flow's end
 		c.count(s, int(o.peer), m)
 	}
-	way, back := c.p.arrival(src, dst, m), c.p.from(dst, ackLine)[src]
+	way, back := c.p.arrival(src, dst, m), c.p.ack(dst, src)
 	if way >= farAway || back >= farAway {
 		return false
 	}
@@ -228,7 +228,7 @@ func (b *bound) crossing(c cut, out bool) (int64, string) {
 		}
 		all.line += t.line
 		all.start, all.short = min(all.start, t.start), min(all.short, t.short)
-		back = min(back, b.p.from(dst, ackLine)[src])
+		back = min(back, b.p.ack(dst, src))
 		srcs[src], dsts[dst] = true, true
 	}
 	if first {

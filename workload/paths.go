@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep"
 )
 
 // Bytes on the line (uet-wire.md): Ethernet 14, IPv4 20, UDP 8, PDS request 12 and SES standard header 44 about every
@@ -117,11 +118,30 @@ func (p *paths) from(src int, line int64) []int64 {
 	return d
 }
 
+// loop is what so many line bytes take from an end point to itself, ps.
+func (p *paths) loop(node int, line int64) int64 {
+	if p.fastest[node] == 0 {
+		return farAway
+	}
+	return linePs(line, p.fastest[node]) + int64(fep.LoopLatency)*psPerNs
+}
+
+// ack is how soon an acknowledgement from dst can be at src, ps.
+func (p *paths) ack(dst, src int) int64 {
+	if dst == src {
+		return p.loop(src, ackLine)
+	}
+	return p.from(dst, ackLine)[src]
+}
+
 // arrival is the least time from posting a message to the arrival of its last packet, on an idle fabric: the larger of
 //   - the sender's link: all packets leave one after the other, the last of them then has the rest of its way ahead;
 //   - the receiver's link: it starts when a packet can first be there, and carries all of them.
 func (p *paths) arrival(src, dst int, m message) int64 {
 	lastWay, fullWay := p.from(src, m.last)[dst], p.from(src, m.full)[dst]
+	if src == dst {
+		return p.loop(src, m.line)
+	}
 	if lastWay >= farAway || p.hostOut[src] == 0 || p.hostOut[dst] == 0 {
 		return farAway
 	}

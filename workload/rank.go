@@ -32,6 +32,11 @@ type Zeros interface {
 	Zeros(n int64) []byte
 }
 
+// Allocator is an Endpoint with memory that it reaches more easily than any other. It is zeroed.
+type Allocator interface {
+	Alloc(n int64) []byte
+}
+
 // Done is a completion.
 type Done struct {
 	Ctx   uint64
@@ -124,7 +129,6 @@ func NewRank(spec Spec, rank int, ep Endpoint, done func(RankResult)) (*Rank, er
 	}
 	r.state, r.hits = make([]opState, len(r.sched.ops)), make([]int32, len(r.sched.gates))
 	r.early = make([]int32, 0, len(r.sched.ops))
-	r.bar.init(spec.Ranks, r.wake != nil)
 	r.res = RankResult{Rank: rank, Iterations: make([]Span, 0, spec.Iters)}
 	if n := r.sched.flows(); n > 0 {
 		r.began = make([]int64, len(r.sched.ops))
@@ -135,7 +139,11 @@ func NewRank(spec Spec, rank int, ep Endpoint, done func(RankResult)) (*Rank, er
 
 // allocate takes the rank's memory.
 func (r *Rank) allocate(ep Endpoint) {
-	take := func(n int64) []byte { return make([]byte, n) }
+	take := allocate
+	if a, ok := ep.(Allocator); ok {
+		take = a.Alloc
+	}
+	r.bar.init(r.spec.Ranks, r.wake != nil, take)
 	if z, ok := ep.(Zeros); ok && !r.spec.Check {
 		take = z.Zeros
 	}
@@ -150,6 +158,8 @@ func (r *Rank) allocate(ep Endpoint) {
 		}
 	}
 }
+
+func allocate(n int64) []byte { return make([]byte, n) }
 
 // Start begins the run at t0 = now; every rank starts at the same instant.
 func (r *Rank) Start(now vt.Time) {

@@ -101,7 +101,8 @@ func TestValidate(t *testing.T) {
 		{func(s *Spec) { s.Workload, s.Root = Broadcast, 3 }, []string{"--root 3", "0 to 2"}},
 		{func(s *Spec) { s.Workload, s.Root = Incast, -1 }, []string{"--root -1"}},
 		{func(s *Spec) { s.Nodes = []int{1, 2} }, []string{"2 nodes are named for 3 ranks"}},
-		{func(s *Spec) { s.Nodes = []int{1, 2, 2} }, []string{"node id 2"}},
+		{func(s *Spec) { s.Nodes = []int{1, -2, 2} }, []string{"node id -2"}},
+		{func(s *Spec) { s.Ranks, s.Nodes = MaxPerNode+1, make([]int, MaxPerNode+1) }, []string{"--per-node: more than 4096"}},
 		{func(s *Spec) { s.Workload, s.Size = Sendrecv, 1<<30+1 }, []string{"--size 1073741825", "smaller size"}},
 		{func(s *Spec) { s.Workload = Matrix }, []string{"matrix: there is none; name its file"}},
 		{func(s *Spec) { s.Matrix = &matrix.Matrix{Nodes: 3} }, []string{"--file: allreduce takes no matrix"}},
@@ -117,5 +118,18 @@ func TestValidate(t *testing.T) {
 				t.Errorf("%+v: %v, want %q", s, err, w)
 			}
 		}
+	}
+}
+
+func TestPIDsCountRanksOfANode(t *testing.T) {
+	s := Spec{Nodes: []int{4, 4, 1, 4, 1}}
+	if got := s.PIDs(); !slices.Equal(got, []uint16{0, 1, 0, 2, 1}) {
+		t.Errorf("processes %v", got)
+	}
+	if got := s.On(4); !slices.Equal(got, []int{0, 1, 3}) {
+		t.Errorf("ranks on node 4: %v", got)
+	}
+	if s.Nodes = nil; s.PIDs() != nil || s.On(0) != nil {
+		t.Error("processes without nodes")
 	}
 }

@@ -68,6 +68,7 @@ func Workloads() []Info { return slices.Clone(infos) }
 // Limits of a Spec.
 const (
 	MaxRanks   = 32768   // float32 sums stay exact up to here
+	MaxPerNode = 4096    // PIDonFEP has 12 bits
 	MaxIters   = 1 << 24 // iterations fit their field of the tag
 	MaxMessage = 1 << 30 // bytes of one message
 )
@@ -77,7 +78,7 @@ type Spec struct {
 	Workload string `json:"workload"`
 	Size     int64  `json:"sizeBytes"`       // bytes per sender, with nccl-tests' meaning for collectives; any size >= 0
 	Ranks    int    `json:"ranks"`           // number of ranks, 2 or more
-	Nodes    []int  `json:"nodes,omitempty"` // node id of every rank; default: the first end points of the plan
+	Nodes    []int  `json:"nodes,omitempty"` // node id of every rank, several of which may be one; default: the first end points of the plan
 	Iters    int    `json:"iterations"`      // 1 or more
 	Check    bool   `json:"check"`           // compare every element of every result
 	Seed     uint64 `json:"seed"`            // data and permutation
@@ -204,13 +205,56 @@ func (s *Spec) validateNodes(bad func(string, ...any)) {
 	if len(s.Nodes) != s.Ranks {
 		bad("--ranks: %d nodes are named for %d ranks; name one for each", len(s.Nodes), s.Ranks)
 	}
-	seen := make(map[int]bool, len(s.Nodes))
+	count := make(map[int]int, len(s.Nodes))
 	for _, n := range s.Nodes {
-		if n < 0 || seen[n] {
-			bad("--ranks: node id %d: negative or named twice; each rank needs a node of its own", n)
+		if n < 0 {
+			bad("--ranks: node id %d: negative; name an end point", n)
 		}
-		seen[n] = true
+		if count[n]++; count[n] == MaxPerNode+1 {
+			bad("--per-node: more than %d ranks on one end point; take more end points", MaxPerNode)
+		}
 	}
+}
+
+// PIDs gives the process number of every rank on its node: 0 for the first rank there, 1 for the next. It is nil without Nodes,
+// where each rank has a node of its own.
+func (s *Spec) PIDs() []uint16 {
+	if s.Nodes == nil {
+		return nil
+	}
+	next, pids := make(map[int]uint16, len(s.Nodes)), make([]uint16, len(s.Nodes))
+	for i, n := range s.Nodes {
+		pids[i] = next[n]
+		next[n]++
+	}
+	return pids
+}
+
+// Operations bounds what a rank has open at one time: what an end point must have room for.
+func (s *Spec) Operations(rank int) int {
+	var b barrier
+	b.init(s.Ranks, false, nil)
+	return 2*len(s.schedule(rank).ops) + 4*b.rounds + 1 // what others leave behind may still be acknowledged when the next iteration is posted
+}
+
+// Sent is how many payload bytes a rank sends or writes in the whole run.
+func (s *Spec) Sent(rank int) (n int64) {
+	for _, o := range s.schedule(rank).ops {
+		if o.kind != opRecv {
+			n += o.at.n * int64(s.Iters)
+		}
+	}
+	return n
+}
+
+// On lists the ranks that node id has, in their order.
+func (s *Spec) On(id int) (ranks []int) {
+	for i, n := range s.Nodes {
+		if n == id {
+			ranks = append(ranks, i)
+		}
+	}
+	return ranks
 }
 
 // validateMatrix wants a matrix that fits, or none.

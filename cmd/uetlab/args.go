@@ -146,11 +146,11 @@ func (l *line) check() error {
 	if len(cmd.Subcommands) > 0 && len(l.args) > 0 && l.args[0] != "help" {
 		return unknownCommand(l.names()+" ", l.args[0], names(cmd.Subcommands))
 	}
-	valid := flagNames(cmd)
+	valid := flagNames(cmd, true)
 	for _, f := range l.flags {
 		if name := flagName(f); !slices.Contains(valid, name) {
 			e := usage("%s: uetlab %s has no such flag", name, l.names())
-			if near := nearest.Word(name, valid); near != "" {
+			if near := nearest.Word(name, flagNames(cmd, false)); near != "" {
 				return e.WithHint("did you mean %s?", near)
 			}
 			return e.WithHint("uetlab %s --help lists its flags", l.names())
@@ -213,10 +213,19 @@ func names(commands []*cli.Command) []string {
 
 func topNames() []string { return append(names(commands()), "help") }
 
-// flagNames gives a command's flags as they are typed.
-func flagNames(c *cli.Command) []string {
+// hidden says that people are not told of a flag.
+func hidden(f cli.Flag) bool {
+	v, ok := f.(cli.VisibleFlag)
+	return ok && !v.IsVisible()
+}
+
+// flagNames gives a command's flags, those that people are told of or all, as they are typed.
+func flagNames(c *cli.Command, all bool) []string {
 	var out []string
 	for _, f := range c.Flags {
+		if !all && hidden(f) {
+			continue
+		}
 		for _, n := range f.Names() {
 			out = append(out, dashed(n))
 		}

@@ -153,7 +153,7 @@ func TestEveryExampleParses(t *testing.T) {
 	}
 }
 
-// TestEveryDocumentedLineParses takes every uetlab command line in code blocks of the documentation.
+// TestEveryDocumentedLineParses takes every uetlab command line of the documentation: in code blocks, and between backquotes where it is whole.
 func TestEveryDocumentedLineParses(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -164,24 +164,37 @@ func TestEveryDocumentedLineParses(t *testing.T) {
 		if err != nil {
 			continue // not every tree has every page
 		}
-		for n, cmd := range documentedLines(string(b)) {
-			if err := parseOnly(cmd[1:]); err != nil {
+		blocks := documentedLines(string(b))
+		for n, cmd := range append(blocks, quotedLines(string(b))...) {
+			err := parseOnly(cmd[1:])
+			if n >= len(blocks) && err != nil && strings.Contains(err.Error(), "needs ") {
+				continue // the text names a command or a flag, not the whole line
+			}
+			if err != nil {
 				t.Errorf("%s, command %d, %q: %v", file, n+1, cmd, err)
 			}
 		}
 	}
 }
 
-// documentedLines finds the uetlab commands in the fenced sh, bash and console blocks of a Markdown page.
+// documentedLines finds the uetlab commands in the fenced blocks of a Markdown page: in those without a language only lines that begin with
+// one, and only up to two blanks, behind which they explain it.
 func documentedLines(page string) [][]string {
 	var out [][]string
-	in := false
+	in, plain, other := false, false, false
 	for _, l := range strings.Split(page, "\n") {
-		if strings.HasPrefix(l, "```") {
-			in = !in && slices.Contains([]string{"```sh", "```bash", "```console", "```shell"}, strings.TrimSpace(l))
+		if lang, fence := strings.CutPrefix(strings.TrimSpace(l), "```"); fence {
+			open := !in && !plain && !other
+			in = open && slices.Contains([]string{"sh", "bash", "console", "shell"}, lang)
+			plain = open && lang == ""
+			other = open && !in && !plain
 			continue
 		}
-		if !in {
+		if plain && (strings.HasPrefix(l, program+" ") || strings.HasPrefix(l, "$ ")) {
+			if l, _, _ = strings.Cut(l, "  "); strings.ContainsAny(l, "[…") || slices.ContainsFunc(strings.Fields(l), isPlaceholder) {
+				continue // how to use a command in general
+			}
+		} else if !in {
 			continue
 		}
 		words := shellWords(strings.TrimPrefix(strings.TrimSpace(l), "$ "))
@@ -193,6 +206,23 @@ func documentedLines(page string) [][]string {
 		}
 	}
 	return out
+}
+
+// quotedLines finds whole uetlab commands between backquotes: those with an option or an argument, without gaps to be filled in.
+func quotedLines(page string) [][]string {
+	var out [][]string
+	for i, l := range strings.Split(page, "`") {
+		words := shellWords(l)
+		if i%2 == 1 && len(words) > 2 && words[0] == program && !strings.ContainsAny(l, "…<[\n") && !slices.ContainsFunc(words, isPlaceholder) {
+			out = append(out, words)
+		}
+	}
+	return out
+}
+
+// isPlaceholder says whether a word stands for others, as NODE does.
+func isPlaceholder(w string) bool {
+	return len(w) > 1 && w == strings.ToUpper(w) && w[0] >= 'A' && w[0] <= 'Z' && !strings.ContainsAny(w, ".=:")
 }
 
 // shellWords splits the first command of a line as a shell would, without expansions.

@@ -98,9 +98,9 @@ func commands() []*cli.Command {
 	return []*cli.Command{
 		upCommand(), downCommand(), restartCommand(), adoptCommand(), lsCommand(), psCommand(), inspectCommand(),
 		execCommand(), shCommand(), logsCommand(),
-		runCommand(), simCommand(), linkCommand(), switchCommand(), chaosCommand(), clockCommand(),
+		runCommand(), rankCommand(), perfCommand(), simCommand(), linkCommand(), switchCommand(), chaosCommand(), clockCommand(),
 		tcpdumpCommand(), traceCommand(), decodeCommand(), wiresharkCommand(), statsCommand(), pdcCommand(), eventsCommand(),
 		topoCommand(), doctorCommand(), completionCommand(), versionCommand(),
-		completeCommand(), docsCommand(), probeCommand(), nodeCommand(), labdCommand(),
+		completeCommand(), docsCommand(), probeCommand(), nodeCommand(), labdCommand(), perfSideCommand(),
 	}
 }

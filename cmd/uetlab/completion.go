@@ -14,6 +14,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/capture"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/perf"
 	"github.com/uetlab/uetlab/topologies"
 	"github.com/uetlab/uetlab/workload"
 	"github.com/uetlab/uetlab/workload/matrix"
@@ -86,7 +87,7 @@ func complete(ctx context.Context, before []string, prefix string) []string {
 	cmd := l.command()
 	switch {
 	case strings.HasPrefix(prefix, "-") && cmd != nil:
-		return matching(append(flagNames(cmd), "--help"), prefix)
+		return matching(append(flagNames(cmd, false), "--help"), prefix)
 	case cmd == nil && len(l.args) > 0:
 		return nil
 	case cmd == nil:
@@ -113,6 +114,9 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 	case "name":
 		return labsHere()
 	case "format":
+		if words[0] == "perf" {
+			return []string{formatTable, formatJSON, formatCSV}
+		}
 		return decodeFormats[slices.Contains(words, "--sequence")]
 	case "runtime":
 		return []string{runtimeAuto, runtimeDocker, runtimeEmbedded}
@@ -135,6 +139,9 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 	case "algo":
 		return []string{workload.AlgoRing, workload.AlgoRD}
 	case "op":
+		if words[0] == "perf" {
+			return perf.Atomics
+		}
 		return []string{workload.OpSend, workload.OpWrite}
 	case "type":
 		return []string{workload.Uint32, workload.Int32, workload.Float32}
@@ -152,6 +159,8 @@ func argValues(ctx context.Context, l *line) []string {
 		return settingWords()
 	case name == "switch set" || name == "switch reset" || first && (name == "switch show" || name == "switch queues"):
 		return switchWords(ctx, l, name)
+	case name == "perf":
+		return perfWords(ctx, l)
 	case name == "topo validate":
 		return topologiesHere()
 	case name == "sim" && len(l.args) == 1:
@@ -178,6 +187,17 @@ func argValues(ctx context.Context, l *line) []string {
 		return workloadNames()
 	}
 	return nil
+}
+
+// perfWords gives tests, then what is measured, then end points.
+func perfWords(ctx context.Context, l *line) []string {
+	switch len(l.args) {
+	case 0:
+		return perf.Tests
+	case 1:
+		return perf.Metrics
+	}
+	return endPointsOf(ctx, l.flags)
 }
 
 func workloadNames() []string {

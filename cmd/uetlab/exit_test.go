@@ -269,3 +269,30 @@ func TestExecResults(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestRankSaysWhatItLacks before it looks for a FEP.
+func TestRankSaysWhatItLacks(t *testing.T) {
+	here(t)
+	t.Setenv("UETLAB_FEP", filepath.Join(t.TempDir(), "none"))
+	for cmd, want := range map[string]string{
+		"rank":          "which workload?",
+		"rank sendrecv": "--hosts host0,host1",
+		"rank sendrecv --hosts 10.0.0.1,10.0.0.2":                       "--rank (-1): not one of 2",
+		"rank sendrecv --rank 2 --hosts 10.0.0.1,10.0.0.2":              "give 0 to 1",
+		"rank sendrecv --rank 0 --of 3 --hosts 10.0.0.1,10.0.0.2":       "give a multiple of 2",
+		"rank sendrecv --rank 0 --hosts host0,host1":                    "names are known in nodes only",
+		"rank sendrecv --rank 0 --hosts 10.0.0.1,10.0.0.2 --size 8:64":  "one size",
+		"rank sendrecv --rank 0 --hosts 10.0.0.1,10.0.0.2 --per-node 2": "--of says",
+		"rank juggle --rank 0 --hosts 10.0.0.1,10.0.0.2":                "no such workload",
+		"rank --task x.json":        "only - is taken",
+		"run sendrecv --free":       "add --processes",
+		"run sendrecv --per-node 0": "--per-node (0)",
+	} {
+		if o := runLine(t, context.Background(), cmd); o.code != api.CodeUsage || !strings.Contains(o.err, want) {
+			t.Errorf("%s: code %d, %q, want %q", cmd, o.code, o.err, want)
+		}
+	}
+	if o := runLine(t, context.Background(), "rank sendrecv --rank 0 --hosts 10.0.0.1,10.0.0.2"); o.code != api.CodeFailure || !strings.Contains(o.err, "no FEP here") {
+		t.Errorf("outside of a node: %+v", o)
+	}
+}

@@ -123,6 +123,9 @@ func writeCommandHelp(w io.Writer, path []*cli.Command) error {
 			b.WriteString("\nFlags, anywhere before --:\n")
 		}
 		for _, f := range c.Flags {
+			if hidden(f) {
+				continue
+			}
 			left, right := flagHelp(f)
 			fmt.Fprintf(&b, "  %-24s %s\n", left, right)
 		}
@@ -219,6 +222,9 @@ func docCommand(b *strings.Builder, path []*cli.Command) {
 	if len(c.Flags) > 0 {
 		b.WriteString("| Flag | Meaning |\n|---|---|\n")
 		for _, f := range c.Flags {
+			if hidden(f) {
+				continue
+			}
 			left, right := flagHelp(f)
 			fmt.Fprintf(b, "| `%s` | %s |\n", left, strings.ReplaceAll(right, "|", `\|`))
 		}

@@ -195,6 +195,10 @@ func (v nodeView) print(c *call) error {
 		rows = append(rows, switchFacts(v.Switch)...)
 	}
 	if v.Plan.Kind == topology.KindFEP {
+		if f := v.Plan.FEP; f != nil {
+			rows = append(rows, [2]string{"profiles", strings.Join(f.Profiles, ", ")},
+				[2]string{"messages", fmt.Sprintf("eager %s, deferrable from %s, %s kept unexpected, %d deferred, too long: %s, read data with ACK: %s", orWord(f.Eager, 0, "auto"), orWord(f.Threshold, -1, "none"), bytesText(f.Unexpected), f.RTR, f.TooLong, bytesText(f.AckData))})
+		}
 		rows = append(rows, [2]string{"PDCs", fmt.Sprint(len(v.PDCs))})
 	}
 	ports := table{columns: []string{"PORT", "MAC", "LINK", "PEER", "PEER MAC", "PEER IPV4", "PEER IPV6", "RATE", "DELAY", "MTU", "QUEUE"}}
@@ -291,4 +295,12 @@ func keys(sets ...map[string]uint64) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// orWord writes a size, or the word for the one that stands for it.
+func orWord(n, special int64, word string) string {
+	if n == special {
+		return word
+	}
+	return bytesText(n)
 }

@@ -21,8 +21,8 @@ func runCommand() *cli.Command {
 			"Figures are virtual time. Exit code 8 says that the data was wrong, 9 that the run's fidelity is invalid.",
 		examples: []string{"uetlab run allreduce --size 4MiB --ranks 8 --check", "uetlab run permutation --size 2MiB --seed 1",
 			"uetlab run alltoall --size 8:128M:2 --format json # a sweep", "uetlab run sendrecv --ranks 0,3,5 --iters 10",
-			"uetlab run matrix --file x.cm --emit htsim", "uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0"},
-		flags: labFlags(append(workloadFlags(), traceFlags()...)...), run: runWorkload}.command()
+			"uetlab run allreduce --per-node 2 --processes --check", "uetlab run matrix --file x.cm --emit htsim", "uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0"},
+		flags: labFlags(append(append(workloadFlags(), processFlags()...), traceFlags()...)...), run: runWorkload}.command()
 }
 
 // workloadFlags are the flags that say what is run; run and sim have them in common.
@@ -30,6 +30,7 @@ func workloadFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "size", Value: "1MiB", Usage: "bytes per sender, or a sweep `FROM:TO:FACTOR`"},
 		&cli.StringFlag{Name: "ranks", Usage: "how many `RANKS`, or the end points to take, rank 0 first: 0,3,5; default all"},
+		&cli.IntFlag{Name: "per-node", Value: 1, Usage: "`N` ranks on each end point: rank i is process i mod N on end point i / N"},
 		&cli.IntFlag{Name: "iters", Value: 1, Usage: "iterations"},
 		&cli.BoolFlag{Name: "check", Usage: "compare every element of every result"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of data, permutation and every random choice"},
@@ -41,6 +42,14 @@ func workloadFlags() []cli.Flag {
 		&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
 		&cli.BoolFlag{Name: "ordered", Usage: "keep messages in order: mode ROD, one path and go-back-N, instead of RUD"},
 	}, matrixFlags()...)
+}
+
+// processFlags have ranks be processes.
+func processFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "processes", Usage: "one process for each rank, which uses the FEP of its node like any application; same figures"},
+		&cli.BoolFlag{Name: "free", Usage: "with --processes: FEPs do not wait for them, so that their speed counts; verdict free"},
+	}
 }
 
 func workloadText() string {
@@ -67,6 +76,11 @@ func runRequest(c *call, name string) (api.RunRequest, error) {
 	}
 	if req.Iterations < 1 || req.Iterations > workload.MaxIters {
 		return req, usage("--iters (%d): not a number of iterations", req.Iterations).WithHint("give 1 to %d", workload.MaxIters)
+	}
+	if n := c.Int("per-node"); n < 1 || n > workload.MaxPerNode {
+		return req, usage("--per-node (%d): not a number of ranks", n).WithHint("give 1 to %d", workload.MaxPerNode)
+	} else if n > 1 {
+		req.PerNode = n
 	}
 	return req, c.readMatrix(&req)
 }
@@ -107,7 +121,7 @@ func parseRanks(s string) (list []int, count int, err error) {
 			return bad()
 		}
 		if seen[n] {
-			return nil, 0, usage("--ranks (%s): host%d stands there twice", s, n).WithHint("each rank needs an end point of its own")
+			return nil, 0, usage("--ranks (%s): host%d stands there twice", s, n).WithHint("--per-node 2 puts two ranks on each end point")
 		}
 		seen[n] = true
 		list = append(list, n)
@@ -119,6 +133,9 @@ func runWorkload(c *call) error {
 	req, err := runRequest(c, c.arg(0))
 	if err != nil {
 		return err
+	}
+	if req.Processes, req.Free = c.Bool("processes"), c.Bool("free"); req.Free && !req.Processes {
+		return usage("--free: there are no processes to be free").WithHint("add --processes")
 	}
 	trace, err := c.tracing()
 	if err != nil {

@@ -16,11 +16,14 @@ type RunRequest struct {
 	Workload   string  `json:"workload"`
 	Sizes      []int64 `json:"sizes"`               // bytes per sender, one run each
 	Ranks      []int   `json:"ranks,omitempty"`     // ids of end points in host order (0 = host0), rank 0 first
-	RankCount  int     `json:"rankCount,omitempty"` // the first so many end points, where Ranks is empty; 0 = all
+	RankCount  int     `json:"rankCount,omitempty"` // so many ranks on the first end points, where Ranks is empty; 0 = PerNode on each
+	PerNode    int     `json:"perNode,omitempty"`   // ranks on each end point, 0 = 1
 	Iterations int     `json:"iterations"`
 	Check      bool    `json:"check"` // compare the data element by element
 	Seed       uint64  `json:"seed"`
-	Warm       bool    `json:"warm"` // keep PDCs and state from before
+	Warm       bool    `json:"warm"`                // keep PDCs and state from before
+	Processes  bool    `json:"processes,omitempty"` // each rank is a process of its own that uses the FEP of its node
+	Free       bool    `json:"free,omitempty"`      // with Processes: FEPs do not wait for them
 	// The rest is as in workload.Spec; zero values stand for its defaults.
 	Algo    string `json:"algo,omitempty"`
 	Op      string `json:"op,omitempty"`

@@ -23,7 +23,7 @@ func TestRunsFollowEachOtherWhilePaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() *run {
-		r := &run{spec: spec, ranks: spec.Nodes, results: map[int]workload.RankResult{}}
+		r := newRun(spec)
 		if _, err := l.begin(ctx, r, false); err != nil {
 			t.Fatal(err)
 		}
@@ -36,13 +36,13 @@ func TestRunsFollowEachOtherWhilePaused(t *testing.T) {
 	if len(got) != 3 || got[0].Op != "run" || got[1].Op != "run" || got[2].Op != "run" {
 		t.Fatalf("told %+v", got)
 	}
-	if r := got[0].Run; r.At != first.t0 || r.Rank != 0 {
+	if r := got[0].Run; r.At != first.t0 || len(r.Ranks) != 1 || r.Ranks[0] != 0 {
 		t.Errorf("first: %+v", r)
 	}
-	if r := got[1].Run; r.At < first.t0 || r.At > second.t0 || r.Rank != -1 {
+	if r := got[1].Run; r.At < first.t0 || r.At > second.t0 || r.Ranks != nil {
 		t.Errorf("forget at %v; the runs begin at %v and %v", r.At, first.t0, second.t0)
 	}
-	if r := got[2].Run; r.At != second.t0 || r.Rank != 0 || r.Seed != 3 {
+	if r := got[2].Run; r.At != second.t0 || len(r.Ranks) != 1 || r.Ranks[0] != 0 || r.Seed != 3 {
 		t.Errorf("second: %+v", r)
 	}
 	if _, hi := l.horizons(); hi >= second.t0 {

@@ -44,7 +44,7 @@ func (d *Daemon) attend(ctx context.Context, c *clockwork) {
 // poked answers a node in which a process wants to act: whatever leap was decided before is published by now, and the next one sees what
 // the node has in its page.
 func (d *Daemon) poked(n *node) {
-	d.time.mu.Lock()
+	d.leaping.Lock() // and not the clock's mutex: whoever holds that may be waiting for this very node
 	n.mu.Lock()
 	if n.conn != nil {
 		if err := n.conn.Send(&ctl.Message{Op: "poked"}); err != nil {
@@ -53,6 +53,6 @@ func (d *Daemon) poked(n *node) {
 		d.clk.Bell[n.id].Add(1)
 	}
 	n.mu.Unlock()
-	d.time.mu.Unlock()
+	d.leaping.Unlock()
 	d.poke()
 }

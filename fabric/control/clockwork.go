@@ -192,6 +192,8 @@ func (d *Daemon) quiet(ns []*node, seqs []uint64) (next vt.Time, ok bool) {
 // leap moves all nodes to just before the next event when nothing happens before it and allowed, asked while the lab is
 // quiet, says so. It tells whether the lab is quiet and when that event is. Callers hold mu.
 func (d *Daemon) leap(c *clockwork, allowed func() bool) (next vt.Time, quiet bool) {
+	d.leaping.Lock()
+	defer d.leaping.Unlock()
 	ns := d.agreeing()
 	if len(d.seqs) < len(ns) {
 		d.seqs = make([]uint64, len(d.nodes))

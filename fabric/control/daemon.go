@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/workload"
 )
 
 // Options say what to bring up, and how the daemon itself is to behave.
@@ -62,10 +64,12 @@ type Daemon struct {
 	hasHosts  bool
 	isReal    bool
 
-	runBusy sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
-	runMu   sync.Mutex
-	cur     *run          // under runMu
-	runEnd  chan struct{} // under runMu: closed when a run request ends; nil when nobody waits for that
+	runBusy   sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
+	runMu     sync.Mutex
+	turn      context.Context // under runMu: of the request that holds runBusy
+	cur       *run            // under runMu
+	measuring *totals         // under runMu: counters at the beginning of the measurement that is under way
+	runEnd    chan struct{}   // under runMu: closed when a run request ends; nil when nobody waits for that
 
 	restarting sync.Mutex // held for the whole of a restart request
 
@@ -83,6 +87,8 @@ type Daemon struct {
 	downOnce sync.Once
 	downDone chan struct{}
 	servers  []*http.Server
+	crews    atomic.Uint32 // runs with processes so far
+	leaping  sync.Mutex    // from the look at the pages that decides a leap to the write of the clock page
 }
 
 const (
@@ -138,6 +144,9 @@ func (d *Daemon) Up(ctx context.Context, report func(api.Progress)) error {
 	if err := d.openPages(); err != nil {
 		return err
 	}
+	if err := d.writeHosts(); err != nil {
+		return err
+	}
 	d.startClock()
 	if err := d.listenNodes(); err != nil {
 		return err
@@ -186,6 +195,21 @@ func (d *Daemon) lost() (gone []*node) {
 		n.mu.Unlock()
 	}
 	return gone
+}
+
+// writeHosts tells nodes each other's addresses, and behind a # what their FEPs speak.
+func (d *Daemon) writeHosts() error {
+	var b strings.Builder
+	for i := range d.plan.Nodes {
+		n := &d.plan.Nodes[i]
+		note := ""
+		if n.Kind == topology.KindFEP {
+			p := workload.PeerAt(d.plan, i, 0)
+			note = fmt.Sprintf(" # profiles=%s mtu=%d", p.Profiles, p.PayloadMTU)
+		}
+		fmt.Fprintf(&b, "%v %s%s\n%v %s%s\n", n.Addr4, n.Name, note, n.Addr6, n.Name, note)
+	}
+	return os.WriteFile(labdir.Hosts(d.dir.Node()), []byte(b.String()), 0o644)
 }
 
 func (d *Daemon) openPages() error {

@@ -118,6 +118,10 @@ func TestSpecSelectsRanks(t *testing.T) {
 		"all":         {func(r *api.RunRequest) {}, []int{host(0), host(1), host(2), host(3)}, 0},
 		"count":       {func(r *api.RunRequest) { r.RankCount = 2 }, []int{host(0), host(1)}, 0},
 		"named":       {func(r *api.RunRequest) { r.Ranks = []int{3, 0} }, []int{host(3), host(0)}, 0},
+		"two a node":  {func(r *api.RunRequest) { r.Ranks, r.PerNode = []int{3, 0}, 2 }, []int{host(3), host(3), host(0), host(0)}, 0},
+		"an odd one":  {func(r *api.RunRequest) { r.RankCount, r.PerNode = 3, 2 }, []int{host(0), host(0), host(1)}, 0},
+		"no room":     {func(r *api.RunRequest) { r.RankCount, r.PerNode = 9, 2 }, nil, api.CodeUsage},
+		"crowd":       {func(r *api.RunRequest) { r.PerNode = workload.MaxPerNode + 1 }, nil, api.CodeUsage},
 		"too many":    {func(r *api.RunRequest) { r.RankCount = 5 }, nil, api.CodeUsage},
 		"too few":     {func(r *api.RunRequest) { r.RankCount = 1 }, nil, api.CodeUsage},
 		"below 0":     {func(r *api.RunRequest) { r.RankCount = -1 }, nil, api.CodeUsage},
@@ -257,7 +261,7 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 func TestResultsOfARun(t *testing.T) {
 	l := newLab(t, "pair", "auto")
 	before := l.counters()
-	r := &run{ranks: []int{0, 1}, results: map[int]workload.RankResult{}}
+	r := newRun(workload.Spec{Nodes: []int{0, 1}})
 	l.result(l.nodes[0], workload.RankResult{Rank: 0}) // of no run
 	l.cur = r
 	l.pages[0].Results.Store(1)

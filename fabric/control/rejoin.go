@@ -157,10 +157,10 @@ func (d *Daemon) restart(ctx context.Context, name string) (api.NodeStatus, erro
 		return none, api.Errorf(api.CodeExists, "restart %s: another restart is under way", name).WithHint("wait for it")
 	}
 	defer d.restarting.Unlock()
-	if !d.runBusy.TryLock() {
+	if !d.takeTurn(ctx) {
 		return none, api.Errorf(api.CodeExists, "restart %s: a run is under way", name).WithHint("wait for it, or interrupt it")
 	}
-	d.runBusy.Unlock()
+	d.endTurn()
 	n := d.nodes[p.ID]
 	before, _ := n.lastJoin()
 	old, _ := d.handle(n.id)

@@ -3,14 +3,13 @@ package control
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
-	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -21,19 +20,26 @@ type run struct {
 	t0    vt.Time
 	began time.Time // wall
 	ranks []int     // node of every rank
+	nodes []int     // those that have ranks, each once
 	base  uint64    // results that the nodes had reported before
-	rx    []uint64  // payload bytes that each rank's node had received before
+	rx    []uint64  // payload bytes that each of these nodes had received before
 
 	queues [][]ctl.Queue // at its end, by node
 	armed  bool          // changes had waited for it
+	crew   *crew         // processes of the ranks; nil: the FEPs play them
 
 	mu      sync.Mutex
 	results map[int]workload.RankResult
 }
 
+func newRun(spec workload.Spec) *run {
+	return &run{spec: spec, ranks: spec.Nodes, nodes: slices.Compact(slices.Sorted(slices.Values(spec.Nodes))), results: map[int]workload.RankResult{}}
+}
+
 const (
-	runWait   = 30 * time.Second // for nodes to take a run
-	queueWait = 10 * time.Second // for nodes to tell of their queues
+	runWait    = 30 * time.Second       // for nodes to take a run
+	noticeWait = 500 * time.Millisecond // for it to be known here that a caller has gone
+	queueWait  = 10 * time.Second       // for nodes to tell of their queues
 )
 
 // result notes the result of a rank that runs on node n.
@@ -54,7 +60,7 @@ func (d *Daemon) result(n *node, r workload.RankResult) {
 // reported counts the ranks whose pages say that they have finished; their results may still be on their way.
 func (d *Daemon) reported(r *run) uint64 {
 	var n uint64
-	for _, id := range r.ranks {
+	for _, id := range r.nodes {
 		n += d.nodes[id].page.Results.Load()
 	}
 	return n - r.base
@@ -83,10 +89,10 @@ func (r *run) failed() error {
 
 // runWorkload runs every size of a request in turn and emits progress and results.
 func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(api.RunEvent) error) error {
-	if !d.runBusy.TryLock() {
+	if !d.takeTurn(ctx) {
 		return api.Errorf(api.CodeExists, "run: another run is under way in lab %s", d.opt.Lab).WithHint("wait for it, or interrupt it")
 	}
-	defer d.runBusy.Unlock()
+	defer d.endTurn()
 	defer d.tellRunEnd()
 	if len(req.Sizes) == 0 {
 		return api.Errorf(api.CodeUsage, "run: no size given").WithHint("for example --size 1MiB")
@@ -105,6 +111,30 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 		}
 	}
 	return nil
+}
+
+// takeTurn keeps other runs and measurements away until endTurn. One whose caller has gone is about to end and is waited for, so that
+// after Ctrl-C the next can be asked for at once; false: one goes on.
+func (d *Daemon) takeTurn(ctx context.Context) bool {
+	for asked := time.Now(); !d.runBusy.TryLock(); sleep(40 * tick) {
+		d.runMu.Lock()
+		going := d.turn != nil && d.turn.Err() != nil
+		d.runMu.Unlock()
+		if waited := time.Since(asked); ctx.Err() != nil || waited > runWait || !going && waited > noticeWait {
+			return false
+		}
+	}
+	d.runMu.Lock()
+	defer d.runMu.Unlock()
+	d.turn = ctx
+	return true
+}
+
+func (d *Daemon) endTurn() {
+	d.runMu.Lock()
+	d.turn = nil
+	d.runMu.Unlock()
+	d.runBusy.Unlock()
 }
 
 // nextRunEnd gives a channel that is closed when the next run request ends: the one that runs, if any.
@@ -132,7 +162,15 @@ func (d *Daemon) spec(req api.RunRequest, size int64) (workload.Spec, error) {
 }
 
 func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequest, emit func(api.RunEvent) error) (*workload.Result, error) {
-	r := &run{spec: spec, ranks: spec.Nodes, results: map[int]workload.RankResult{}}
+	r := newRun(spec)
+	if req.Processes {
+		c, err := d.gather(ctx, r, req.Free)
+		if err != nil {
+			return nil, err
+		}
+		r.crew = c
+		defer c.leave()
+	}
 	before, err := d.begin(ctx, r, req.Warm)
 	if err != nil {
 		return nil, err
@@ -200,7 +238,7 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 	before = d.counters()
 	before.queues = d.queues(ctx, queueWait)
 	r.base = d.reported(r)
-	for _, id := range r.ranks {
+	for _, id := range r.nodes {
 		r.rx = append(r.rx, d.nodes[id].page.FEP[fep.DataRxBytes].Load())
 	}
 	if err := d.tell(ctx, r, warm); err != nil {
@@ -223,20 +261,16 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 	ctx, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
-	addrs := make([]string, len(r.ranks))
-	rank := map[int]int{}
+	peers := r.spec.Peers(d.plan)
+	ranks := map[int][]int{}
 	for i, id := range r.ranks {
-		addrs[i], rank[id] = d.plan.Nodes[id].Addr4.String(), i
+		ranks[id] = append(ranks[id], i)
 	}
 	if err := d.each(ctx, func(n *node) *ctl.Message {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		m := &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Rank: -1, Addrs: addrs}
-		if i, ok := rank[n.id]; ok {
-			m.Rank = i
-		}
-		return &ctl.Message{Op: "run", Run: m}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID()}}
 	}); err != nil {
 		return err
 	}
@@ -281,13 +315,18 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 		if ctx.Err() != nil {
 			return api.Errorf(api.CodeInterrupted, "run: %w", context.Cause(ctx))
 		}
-		for _, id := range r.ranks {
+		for _, id := range r.nodes {
 			if d.nodes[id].isDead() {
 				return api.Errorf(api.CodePartial, "run: node %s has died", d.nodes[id].name).WithHint("see `uetlab logs %s`", d.nodes[id].name)
 			}
 		}
 		if err := r.failed(); err != nil {
-			return err
+			return r.crew.blame(err)
+		}
+		if r.crew != nil {
+			if err := r.crew.crashed(); err != nil {
+				return err
+			}
 		}
 		c.mu.Lock()
 		if !c.paused && !d.real() {
@@ -317,12 +356,12 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 		}
 		sleep(tick)
 	}
-	return r.failed() // all at once
+	return r.crew.blame(r.failed()) // all at once
 }
 
 func (d *Daemon) progress(r *run, hi vt.Time) *api.RunProgressInfo {
 	p := &api.RunProgressInfo{SizeBytes: r.spec.Size, VirtualNs: max(0, int64(hi-r.t0))}
-	for i, id := range r.ranks {
+	for i, id := range r.nodes {
 		// The bytes that arrived show a message that is long under way; what a rank counts, only whole ones.
 		p.DoneBytes += int64(d.nodes[id].page.FEP[fep.DataRxBytes].Load() - r.rx[i])
 		p.TotalBytes += d.nodes[id].page.Total.Load()
@@ -423,67 +462,6 @@ func (d *Daemon) forgetRun(ctx context.Context, at vt.Time) error {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: at, Rank: -1}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: at}}
 	})
-}
-
-// totals are the fabric's counters at one moment.
-type totals struct {
-	ports        link.Counters
-	data, retx   uint64
-	frames, late uint64
-	free         uint64 // operations of processes that nodes did not wait for
-	deaths       int64
-	queues       [][]ctl.Queue // by node
-	failed       []uint64      // PDCs, by node
-}
-
-func (d *Daemon) counters() totals {
-	t := totals{deaths: d.deaths.Load(), failed: d.failedPDCs()}
-	for _, n := range d.nodes {
-		for i := range d.plan.Nodes[n.id].Ports {
-			for c := range t.ports {
-				t.ports[c] += n.page.Ports[i][c].Load()
-			}
-		}
-		t.data += n.page.FEP[fep.DataTx].Load()
-		t.retx += n.page.FEP[fep.Retx].Load()
-		t.frames += n.page.Frames.Load()
-		t.late += n.page.Late.Load()
-		t.free += n.page.Free.Load()
-	}
-	return t
-}
-
-// totals gives what the run has added to the counters, and the verdict.
-func (d *Daemon) totals(before totals) workload.Totals {
-	now := d.counters()
-	var worst int64
-	for _, n := range d.nodes {
-		worst = max(worst, n.page.Worst.Load())
-	}
-	t := workload.Totals{
-		Packets: now.data - before.data, Retransmits: now.retx - before.retx,
-		PacketHops:     now.ports[link.RxFrames] - before.ports[link.RxFrames],
-		DataPacketHops: now.ports[link.RxData] - before.ports[link.RxData],
-		Trims:          now.ports[link.Trimmed] - before.ports[link.Trimmed],
-		Drops:          now.ports.Drops() - before.ports.Drops(),
-		Fidelity:       workload.Fidelity{Frames: now.frames - before.frames, Late: now.late - before.late, WorstLateNs: worst, Verdict: "exact"},
-	}
-	var reasons []string
-	if f := d.fidelityFault(); f != "" {
-		reasons = append(reasons, f)
-	}
-	if now.deaths != before.deaths {
-		reasons = append(reasons, "a node died")
-	}
-	switch {
-	case len(reasons) > 0:
-		t.Fidelity.Verdict = "invalid: " + strings.Join(reasons, "; ")
-	case d.real():
-		t.Fidelity.Verdict = "real"
-	case d.hasHosts || now.free != before.free:
-		t.Fidelity.Verdict = "free"
-	}
-	return t
 }

@@ -68,6 +68,8 @@ func (d *Daemon) handler() http.Handler {
 		return d.restart(ctx, r.PathValue("name"))
 	}))
 	m.HandleFunc("POST /v1/run", d.handleRun)
+	m.HandleFunc("POST /v1/measure", d.handleMeasure)
+	m.HandleFunc("GET /v1/measure", answer1(func(*http.Request) (any, error) { return d.fidelity() }))
 	m.HandleFunc("GET /v1/events", d.handleEvents)
 	m.HandleFunc("GET /v1/capture", d.handleCapture)
 	m.HandleFunc("GET /v1/logs", d.handleLogs)

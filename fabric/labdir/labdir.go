@@ -289,6 +289,10 @@ func (d *Dir) NodeSock() string { return filepath.Join(d.node, "node.sock") }
 // Pages is the directory of the shared pages.
 func (d *Dir) Pages() string { return filepath.Join(d.node, "pages") }
 
+// Hosts is the file in a node directory, wherever that is seen, with the addresses of the lab's nodes, one a line as in /etc/hosts. Behind
+// the name of an end point stands "# profiles=ai-base,ai-full mtu=4096": the profiles that its FEP speaks, and its payload MTU in bytes.
+func Hosts(node string) string { return filepath.Join(node, "hosts") }
+
 // outside says whether the node directory stands apart from the lab directory.
 func (d *Dir) outside() bool { return filepath.Dir(d.node) != d.Path }
 

@@ -84,6 +84,7 @@ func (n *draftNode) plan() Node {
 		}
 		node.FEP.AckEach = n.fep.ACK == "packet"
 		node.FEP.CSIG = cmp.Or(n.fep.CSIG, wordOff)
+		n.fep.semantics(node.FEP)
 	case KindHost:
 		node.Image, node.Command = n.host.Image, n.host.Command
 	}

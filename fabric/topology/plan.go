@@ -101,6 +101,14 @@ type FEPConfig struct {
 	AckEach bool   `json:"ackEach,omitempty"` // an ACK for each packet
 	Window  int64  `json:"windowBytes"`       // fixed congestion window; auto = one BDP
 	CSIG    string `json:"csig"`              // off | compact | wide
+
+	Profiles   []string `json:"profiles"`        // ai-base, ai-full, hpc; a pair of end points uses the highest that both have
+	Eager      int64    `json:"eagerBytes"`      // HPC: what a longer send brings at once; the target reads the rest; 0: what the window has room for
+	Threshold  int64    `json:"sendThreshold"`   // AI Full: bytes from which on sends are deferrable; -1: none are
+	Unexpected int64    `json:"unexpectedBytes"` // HPC: kept of messages without a receive
+	RTR        int      `json:"rtr"`             // AI Full: messages that wait for a receive
+	TooLong    string   `json:"tooLong"`         // truncate | reject
+	AckData    int64    `json:"ackDataBytes"`    // read data that goes with the ACK
 }
 
 // Route is one ECMP entry of a switch: packets to Prefix leave by one of Ports (indices into Node.Ports).

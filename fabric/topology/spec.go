@@ -69,6 +69,14 @@ type FEPParams struct {
 	ACK    string // coalesced, or packet: one for each; default coalesced
 	Window Size   // congestion window; default auto
 	CSIG   string // off, or the tag that it puts on its packets: compact or wide; default off
+
+	Profiles   []string // of the standard that it speaks; default ai-base and ai-full
+	Eager      Size     // bytes that a send beyond them brings at once (HPC); default auto: what the window has room for
+	Threshold  Size     // bytes from which on sends are deferrable (AI Full); default 8 KiB
+	Unexpected Size     // bytes kept of messages that no receive waits for (HPC); default 1 MiB
+	RTR        *int     // messages that wait for a receive after a deferrable send (AI Full); default 8
+	TooLong    string   // what becomes of a message longer than its receive: truncate or reject; default truncate
+	AckData    Size     // read data up to so many bytes goes with the ACK; default 16 bytes
 }
 
 // HostParams describe a plain Linux node.

@@ -65,6 +65,14 @@ func (p *FEPParams) fields() []field {
 		{key: "ack", doc: "ACKs: coalesced (one in 16 KiB), or packet (one for each packet).", def: defaultACK, to: word[string]{&p.ACK, []string{defaultACK, "packet"}}},
 		{key: "window", doc: "Fixed congestion window: auto (1 plane BDP), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{to: &p.Window, auto: true}},
 		{key: "csig", doc: "CSIG tag that it puts on its packets and reflects: off, compact or wide.", def: wordOff, to: fepCSIG(p)},
+		{key: "profile", doc: "Profiles of the standard: ai-base, ai-full with it, hpc with both, or a list of exactly those. Two end points use the highest that both have.",
+			def: ProfileAIFull, to: profiles{&p.Profiles}},
+		{key: "eager", doc: "HPC: what a longer send brings at once, 1B to 64KiB, or auto: what the window has room for; its target reads the rest.", def: wordAuto, to: amount{to: &p.Eager, auto: true, bytesOnly: true, max: maxEager}},
+		{key: "sendThreshold", doc: "AI Full: length from which on sends are deferrable, so that their target may stop and resume them; none: never.", def: "8KiB", to: amount{to: &p.Threshold, zero: "none", bytesOnly: true}},
+		{key: "unexpected", doc: "HPC: bytes kept of messages that no receive waits for, 0B to 1GiB.", def: "1MiB", to: amount{to: &p.Unexpected, zero: noBytes, bytesOnly: true}},
+		{key: "rtr", doc: "AI Full: messages that may wait for a receive after a deferrable send, 0 to 65536.", def: "8", to: number{&p.RTR, 0, maxRTR}},
+		{key: "tooLong", doc: "A message longer than its receive: truncate, or reject it with an error to its sender.", def: wordTruncate, to: word[string]{&p.TooLong, []string{wordTruncate, TooLongReject}}},
+		{key: "ackData", doc: "Read data up to so many bytes goes with the ACK, 0B to 1KiB.", def: "16B", to: amount{to: &p.AckData, zero: noBytes, bytesOnly: true, max: maxAckData}},
 	}
 }
 

@@ -251,6 +251,7 @@ func (q *CQ) drain() bool {
 // complete hands one completion to whom it belongs.
 func (q *CQ) complete(e *shm.CQE) {
 	d := q.d
+	d.handed = max(d.handed, e.Now)
 	c := Completion{Kind: kindOf(e.Op), Flags: fep.Flags(e.Flags), Endpoint: d.byID[uint32(e.Object)], Len: int(e.Len), Tag: e.Tag, Data: e.Data,
 		Src: int(e.Peer), Key: e.Key, Offset: int(e.Offset), Err: statusError(e.Status, e.Detail),
 		Posted: time.Duration(e.Posted), Acked: time.Duration(e.Acked), At: time.Duration(e.Now)}

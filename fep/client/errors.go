@@ -50,6 +50,7 @@ var statusErrors = map[shm.Status]error{
 	shm.StatusTooLarge: fep.ErrTooLarge, shm.StatusDatagram: fep.ErrDatagram, shm.StatusMemory: ErrMemory, shm.StatusReset: ErrReset,
 	shm.StatusLimit: ErrLimit, shm.StatusJob: ErrJob, shm.StatusPID: ErrPID, shm.StatusBusy: ErrBusy, shm.StatusAccess: ErrAccess,
 	shm.StatusUnsupported: fep.ErrUnsupported, shm.StatusInvalid: fep.ErrInvalid,
+	shm.StatusNoReceive: fep.ErrNoReceive, shm.StatusSource: fep.ErrSource,
 }
 
 // statusError makes an error of how an operation ended.

@@ -91,6 +91,7 @@ type Domain struct {
 	waiters []*waiter
 	leading bool
 	threads int
+	handed  int64  // when the latest completion was handed over: it may be here before the page says so
 	seen    uint64 // the last Hold that we have looked at …
 	waited  uint64 // … and answered
 	spin    time.Duration
@@ -265,7 +266,7 @@ func (d *Domain) Now() time.Duration {
 	defer d.mu.Unlock()
 	sq := d.sq
 	if sq.Flags.Load()&shm.PageReal == 0 {
-		return time.Duration(sq.Now.Load())
+		return time.Duration(max(sq.Now.Load(), d.handed))
 	}
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)

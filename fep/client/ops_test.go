@@ -314,3 +314,15 @@ func TestTheFEPGoes(t *testing.T) {
 		t.Error("a fabric that is gone was found")
 	}
 }
+
+// TestErrorsOfReceivesKeepTheirNames: on AI Base a receive for any source is refused, and a send that nobody has a receive for says so.
+func TestErrorsOfReceivesKeepTheirNames(t *testing.T) {
+	f := fabric(t, attachtest.Config{FEP: fep.Config{Profiles: fep.AIBase}})
+	a, _ := pair(t, f, client.DomainOptions{})
+	if _, err := a.ep.Do(limit(t), &client.Op{Kind: fep.OpTagRecv, Buf: make([]byte, 8), Peer: client.AnySource}); !errors.Is(err, fep.ErrSource) {
+		t.Errorf("receive for any source: %v", err)
+	}
+	if _, err := a.ep.Do(limit(t), &client.Op{Kind: fep.OpTagSend, Buf: make([]byte, 8), Peer: 0}); !errors.Is(err, fep.ErrNoReceive) {
+		t.Errorf("send without receive: %v", err)
+	}
+}

@@ -196,7 +196,11 @@ func (d *Domain) receive() {
 			return
 		}
 		h, _, err := shm.ParseHeader(b[:n])
-		if err != nil || h.Kind == shm.ReqDoorbell || h.ID != d.reqID || d.replied {
+		if err == nil && h.Kind == shm.ReqDoorbell {
+			shm.CloseAll(fds)
+			return // there is one for a sleep; what else has come is seen by the next
+		}
+		if err != nil || h.ID != d.reqID || d.replied {
 			shm.CloseAll(fds)
 			continue
 		}

@@ -185,6 +185,15 @@ func (p *PDC) sendClear() {
 	p.control(wire.CtlClearCommand, 0, 0, uint32(s.clear))
 }
 
+// wanted takes what a Clear Request asks for, which may be less than what we have. That is said now, so only what is more stays owed.
+func (p *PDC) wanted(psn wire.PSN) {
+	s := &p.s
+	s.owe = s.keeps()
+	if s.has(psn) && (!s.owe || psn.After(s.owePSN)) {
+		s.owe, s.owePSN = true, psn
+	}
+}
+
 // done completes one PSN; next NextNone stands for a default response.
 func (p *PDC) done(now vt.Time, k *Packet, next wire.NextHdr, resp []byte) {
 	s := &p.s

@@ -71,7 +71,7 @@ func (p *PDC) onCtrl(now vt.Time, a *arrival, c wire.Ctrl) {
 		p.onClear(wire.PSN(c.Payload()))
 	case ctl == wire.CtlClearRequest:
 		if p.peerID != 0 {
-			p.s.owe = false // what it waits for may be less than what we have: say what we have
+			p.wanted(wire.PSN(c.Payload()))
 			p.control(wire.CtlClearCommand, 0, 0, uint32(p.s.clear))
 		}
 	case ctl == wire.CtlAckRequest:

@@ -273,10 +273,17 @@ func (m *Manager) Kick(now vt.Time) {
 	}
 }
 
+// Local is the Group of a frame that is for this end point itself.
+const Local = 1
+
 // begin starts a frame to peer with the outer headers laid down.
 func (m *Manager) begin(peer netip.Addr, ev uint16, dscp, ecn uint8) *link.Frame {
 	fr := m.pool.Get()
 	m.head.Dst, m.head.EV, m.head.DSCP, m.head.ECN = peer, ev, dscp, ecn
+	m.head.DstMAC = m.cfg.NextHop
+	if peer == m.cfg.FA {
+		fr.Group, m.head.DstMAC = Local, m.cfg.MAC
+	}
 	fr.B = wire.AppendUDPFrame(fr.B, &m.head)
 	return fr
 }

@@ -238,15 +238,16 @@ func (p *PDC) onNack(now vt.Time, n wire.Nack, act nackAction) {
 
 // exhausted counts a NACK for the packet, and ends the PDC if there were too many. Where room for responses was short the count begins
 // anew when CLEAR has gone on since the packet was refused before, on this PDC or one beside it: there was room, and others were faster.
+// It does too while they hold that room themselves.
 func (p *PDC) exhausted(now vt.Time, k *Packet, code wire.NackCode) bool {
 	switch {
 	case isTrim(code) && !p.minds():
 		return false
-	case code == wire.NackNoGtdDelAvail && p.group != nil && p.group.moved.Add(p.m.cfg.NackRetxTime) > k.sent:
+	case code == wire.NackNoGtdDelAvail && p.group != nil && (p.group.moved.Add(p.m.cfg.NackRetxTime) > k.sent || p.ownRoom(k)):
 		k.nacks = 0
 		return false
 	}
-	if k.nacks < 255 {
+	if k.nacks < 255 && k.flags&pktWait == 0 { // a copy of a NACK causes no further retransmission
 		k.nacks++
 	}
 	if limit := p.m.cfg.MaxNackRetx; limit == InfiniteNack || int(k.nacks) <= limit {
@@ -255,6 +256,20 @@ func (p *PDC) exhausted(now vt.Time, k *Packet, code wire.NackCode) bool {
 	p.m.C[NackExhausted]++
 	p.fail(now, code)
 	return true
+}
+
+// ownRoom says whether k, refused for want of room for responses, waits for responses to this PDC or one beside it: they are kept until
+// a packet below them is repaired, which has limits of its own. That packet itself waits for none of them.
+func (p *PDC) ownRoom(k *Packet) bool {
+	if p.s.keeps() && k.PSN == p.s.clear+1 {
+		return false
+	}
+	for _, q := range p.group.pdcs {
+		if q.s.keeps() {
+			return true
+		}
+	}
+	return false
 }
 
 // refused sends a packet again now or later; false says that the PDC is no more.
@@ -281,7 +296,7 @@ func (p *PDC) refused(now vt.Time, k *Packet, code wire.NackCode, act nackAction
 		s.land(k)
 		s.unqueue(k)
 		k.flags = k.flags&^pktSacked | pktWait
-		k.cause = why
+		k.cause, k.rtos = why, 0 // an answer has come: the RTO begins anew (uet-pds-ses.md 10.6)
 		s.setDue(k, now.Add(m.cfg.NackRetxTime))
 		p.arm(&p.rtx, k.due)
 		if code == wire.NackNoGtdDelAvail && s.owe {

@@ -150,6 +150,9 @@ func (s *source) hasNew() bool { return s.cur != nil || s.head != nil }
 // idle reports that nothing is under way and nothing waits.
 func (s *source) idle() bool { return !s.hasNew() && s.unacked() == 0 }
 
+// keeps says whether the peer keeps responses that CLEAR has not reached.
+func (s *source) keeps() bool { return s.owe && s.clear.Before(s.owePSN) }
+
 func (s *source) push(msg *Msg) {
 	msg.next = nil
 	if s.tail == nil {

@@ -45,6 +45,9 @@ type client struct {
 	ops     []slot
 	spare   []uint32
 	counts  counts
+
+	start  uint32 // 1 + index of the operation that waits for a run
+	report []byte // what has come of a report
 }
 
 // counts are what the limits bound.

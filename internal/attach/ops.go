@@ -425,6 +425,10 @@ func (c *client) sleep(now vt.Time, e *shm.SQE, q *queue) {
 		q.ring.Dropped.Add(1)
 		return
 	}
+	if e.Flags&shm.FlagRun != 0 {
+		c.awaitRun(now, e, q)
+		return
+	}
 	t := vt.Time(min(e.Offset, math.MaxInt64))
 	if e.Flags&shm.FlagAbsolute == 0 {
 		t = now + min(t, vt.Never-1-now)
@@ -448,6 +452,7 @@ var statuses = []struct {
 	{fep.ErrClosed, shm.StatusClosed}, {fep.ErrNoData, shm.StatusNoData}, {fep.ErrAgain, shm.StatusAgain}, {fep.ErrPeer, shm.StatusPeer},
 	{fep.ErrTooLarge, shm.StatusTooLarge}, {fep.ErrDatagram, shm.StatusDatagram}, {fep.ErrUnsupported, shm.StatusUnsupported},
 	{fep.ErrWildcard, shm.StatusUnsupported}, {fep.ErrInvalid, shm.StatusInvalid}, {fep.ErrAddress, shm.StatusPID}, {fep.ErrMemory, shm.StatusMemory},
+	{fep.ErrNoReceive, shm.StatusNoReceive}, {fep.ErrSource, shm.StatusSource},
 }
 
 // statusOf says an error in the protocol's words.

@@ -107,6 +107,8 @@ func (c *client) handle(now vt.Time, kind shm.Request, b []byte, fds []int) answ
 		return with(b, func(m *shm.MRRegister, _ []byte) answer { return c.register(m) })
 	case shm.ReqClose:
 		return with(b, func(m *shm.Close, _ []byte) answer { return c.closeObject(now, m) })
+	case shm.ReqReport:
+		return with(b, c.takeReport)
 	case shm.ReqStat:
 		st := c.s.total
 		return answer{payload: &st}

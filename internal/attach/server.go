@@ -24,6 +24,8 @@ type Config struct {
 	Clients  int           // processes at one time; 0: 256
 	Patience time.Duration // wall time after which a process that does not wait is set free; 0: 10 s
 	Wall     func() int64  // CLOCK_MONOTONIC, ns
+	// Report takes what a process reports as a rank of a run; its error is the answer. Nil: nothing is taken.
+	Report func(job uint32, pid uint16, b []byte) error
 }
 
 // DefaultLimits are those of one process.
@@ -56,11 +58,10 @@ type Server struct {
 	virt0   vt.Time
 	wall0   int64
 
-	wakes     wakeHeap
-	wakeArmed vt.Time
-	wakeSeq   uint64
-	wakeCall  func(now vt.Time)
-	openCall  func(now vt.Time)
+	wakes    wakeHeap
+	wakeSeq  uint64
+	wakeCall func(now vt.Time)
+	openCall func(now vt.Time)
 
 	initiated int // open operations that send
 	total     shm.Stat
@@ -88,8 +89,7 @@ func New(node *engine.Node, f *fep.FEP, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attach: epoll: %w", err)
 	}
-	s := &Server{node: node, fep: f, cfg: cfg, listen: -1, epoll: ep, byFD: map[int32]*client{}, tokens: map[uint32][16]byte{}, procs: map[procKey]*client{},
-		wakeArmed: vt.Never}
+	s := &Server{node: node, fep: f, cfg: cfg, listen: -1, epoll: ep, byFD: map[int32]*client{}, tokens: map[uint32][16]byte{}, procs: map[procKey]*client{}}
 	s.wakeCall, s.openCall = s.onWake, s.onInstant
 	return s, nil
 }
@@ -401,8 +401,7 @@ func (s *Server) AfterReset(now vt.Time) {
 	for _, c := range s.clients {
 		c.reset(now)
 	}
-	s.wakeArmed = vt.Never
-	s.armWake(now)
+	s.rearm(now)
 	if s.granted { // its call is gone
 		s.node.Call(now, s.openCall)
 	}

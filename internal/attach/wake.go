@@ -15,7 +15,8 @@ type wake struct {
 	slot uint32
 }
 
-// wakeHeap orders wakes by time, and at one time by process, so that it does not matter who asked first.
+// wakeHeap orders wakes by time, and at one time by process, so that it does not matter who asked first. Ranks that the FEP plays itself are
+// woken in the same order.
 type wakeHeap []wake
 
 func (h wakeHeap) Len() int { return len(h) }
@@ -45,34 +46,29 @@ func (h *wakeHeap) Pop() any {
 	return w
 }
 
-// armWake sees to it that the node calls at the first wake.
-func (s *Server) armWake(now vt.Time) {
-	if len(s.wakes) == 0 {
-		return
+// onWake wakes the first process whose time has come. Each wake has a call of its own, made when it was asked for: so it takes its
+// place among other calls of that instant as that of an application within the FEP would.
+func (s *Server) onWake(now vt.Time) {
+	if len(s.wakes) == 0 || s.wakes[0].t > now {
+		return // that of a process that is gone
 	}
-	if t := max(now, s.wakes[0].t); t < s.wakeArmed {
-		s.wakeArmed = t
-		s.node.Call(t, s.wakeCall)
-	}
+	w := heap.Pop(&s.wakes).(wake)
+	e := shm.CQE{Op: shm.OpWake, Peer: -1, Posted: int64(w.c.ops[w.slot].posted)}
+	w.c.finish(now, w.slot, &e, true)
 }
 
-// onWake wakes one process; others of the same instant have calls of their own.
-func (s *Server) onWake(now vt.Time) {
-	if now >= s.wakeArmed {
-		s.wakeArmed = vt.Never
+// rearm follows a reset of the node, which has forgotten the calls.
+func (s *Server) rearm(now vt.Time) {
+	for _, w := range s.wakes {
+		s.node.Call(max(now, w.t), s.wakeCall)
 	}
-	if len(s.wakes) > 0 && s.wakes[0].t <= now {
-		w := heap.Pop(&s.wakes).(wake)
-		e := shm.CQE{Op: shm.OpWake, Peer: -1, Posted: int64(w.c.ops[w.slot].posted)}
-		w.c.finish(now, w.slot, &e, true)
-	}
-	s.armWake(now)
 }
 
 func (s *Server) addWake(now vt.Time, c *client, slot uint32, t vt.Time) {
 	s.wakeSeq++
-	heap.Push(&s.wakes, wake{max(t, now), c, s.wakeSeq, slot})
-	s.armWake(now)
+	t = max(t, now)
+	heap.Push(&s.wakes, wake{t, c, s.wakeSeq, slot})
+	s.node.Call(t, s.wakeCall)
 }
 
 func (s *Server) forgetWakes(c *client) {

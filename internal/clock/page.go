@@ -60,8 +60,7 @@ type NodePage struct {
 	Worst   atomic.Int64  // worst lateness, virtual ns
 	Results atomic.Uint64 // ranks that have finished on this node since it started
 	Room    atomic.Uint64 // frames that this node's receive ring is sure to hold for each of its ports, 0 = there is no ring
-	Done    atomic.Int64  // bytes of the run that are done on this node
-	Total   atomic.Int64  // bytes of the run on this node
+	Total   atomic.Int64  // bytes that the ranks of this node send in the run
 	Sent    [MaxPorts]atomic.Uint64
 	Taken   [MaxPorts]atomic.Uint64
 	Ports   [MaxPorts][link.NumCounters]atomic.Uint64

@@ -61,12 +61,13 @@ type Neighbour struct {
 
 // Run is a node's part in a run.
 type Run struct {
-	At    vt.Time       `json:"at"` // t0
-	Seed  uint64        `json:"seed"`
-	Warm  bool          `json:"warm,omitempty"`
-	Spec  workload.Spec `json:"spec"`
-	Rank  int           `json:"rank"`  // -1: only a node of the fabric
-	Addrs []string      `json:"addrs"` // fabric address of every rank
+	At    vt.Time         `json:"at"` // t0
+	Seed  uint64          `json:"seed"`
+	Warm  bool            `json:"warm,omitempty"`
+	Spec  workload.Spec   `json:"spec"`
+	Ranks []int           `json:"ranks,omitempty"` // on this node, in the order in which they start; none: only a node of the fabric
+	Peers []workload.Peer `json:"peers"`           // all ranks
+	Job   uint32          `json:"job,omitempty"`   // the ranks are attached processes of this job; 0: the FEP plays them
 }
 
 // Change is a scheduled change at one virtual time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -40,7 +41,7 @@ func conns(t testing.TB) (a, b *Conn) {
 func TestMessagesGoBothWays(t *testing.T) {
 	daemon, node := conns(t)
 	yes := true
-	m := Message{ID: 7, Op: "change", Port: 3, Up: true, Run: &Run{At: 5, Rank: -1, Addrs: []string{"10.0.0.1"}, Spec: workload.Spec{Workload: "allreduce", Ranks: 2}},
+	m := Message{ID: 7, Op: "change", Port: 3, Up: true, Run: &Run{At: 5, Ranks: []int{2, 3}, Peers: []workload.Peer{{Addr: netip.MustParseAddr("10.0.0.1"), PID: 2, Profiles: 3, PayloadMTU: 4096}}, Spec: workload.Spec{Workload: "allreduce", Ranks: 2}},
 		Changes: []Change{{At: 9, Port: 1, Impair: &link.Impair{Loss: 0.25, Delay: 3}}, {At: 10, RxDown: &yes}, {At: 11, Port: -1, Routes: []RouteGroup{}}}}
 	if err := daemon.Send(&m); err != nil {
 		t.Fatal(err)

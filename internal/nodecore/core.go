@@ -6,7 +6,6 @@ package nodecore
 import (
 	"fmt"
 	"net/netip"
-	"runtime"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -44,10 +43,13 @@ type Node struct {
 
 	names  []string // of the ports
 	mem    *Memory
-	rank   *workload.Rank
+	part   *part                    // nil: none
+	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
 	report func(workload.RankResult)
 
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
+	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
+	Begin func(now vt.Time, job uint32, pid uint16) bool
 }
 
 // MaxFrame is the longest Ethernet frame of a node, in bytes without trailer.
@@ -79,7 +81,7 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 	for _, q := range p.Ports {
 		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch})
 	}
-	n := &Node{Node: engine.New(ec, out), mem: mem, report: report}
+	n := &Node{Node: engine.New(ec, out), mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
 	for _, q := range p.Ports {
 		n.names = append(n.names, q.Name)
 	}
@@ -130,6 +132,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		if err := manage(&fc, cfg); err != nil {
 			return fmt.Errorf("node %s: %w", p.Name, err)
 		}
+		semantics(p.FEP, &fc)
 	}
 	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
 		fc.Window = min(cfg.Window, realWindow)
@@ -159,6 +162,20 @@ func manage(fc *fep.Config, cfg *ctl.Config) error {
 	}
 	fc.CC = &cms.Config{Algorithm: a, Net: cms.Network{Rate: cfg.Node.Ports[0].Rate, BaseRTT: cfg.BaseRTT, Trimming: cfg.Trims}}
 	return nil
+}
+
+// semantics says what an end point does with messages. Numbers of which 0 is none are -1 there.
+func semantics(p *topology.FEPConfig, c *fep.Config) {
+	orNone := func(n int64) int {
+		if n == 0 {
+			return -1
+		}
+		return int(n)
+	}
+	c.Profiles = fep.ProfilesOf(p.Profiles)
+	c.RejectTooLong = p.TooLong == topology.TooLongReject
+	c.SendThreshold = int(p.Threshold)
+	c.EagerSize, c.Unexpected, c.MaxRTR, c.MaxAckData = int(p.Eager), orNone(p.Unexpected), orNone(int64(p.RTR)), orNone(p.AckData)
 }
 
 // routes reads routes as messages have them.
@@ -221,87 +238,6 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 	})
 	return nil
-}
-
-// StartRun schedules the beginning of a run at r.At. Nobody has begun it yet: what has arrived by now is not the run's.
-func (n *Node) StartRun(r ctl.Run) error {
-	var addrs []netip.Addr
-	for _, s := range r.Addrs {
-		a, err := netip.ParseAddr(s)
-		if err != nil {
-			return fmt.Errorf("run: %w", err)
-		}
-		addrs = append(addrs, a)
-	}
-	if r.Rank >= 0 && n.FEP == nil {
-		return fmt.Errorf("run: rank %d is not on an end point", r.Rank)
-	}
-	before := n.Mark()
-	n.Node.Change(r.At, func(now vt.Time) {
-		n.rank = nil
-		if !r.Warm {
-			n.DropArrivals(before)
-			n.Node.StartRun(now, r.Seed)
-			if n.AfterReset != nil {
-				n.AfterReset(now)
-			}
-		}
-		if r.Rank < 0 {
-			return
-		}
-		n.Call(now, func(now vt.Time) { n.startRank(now, r, addrs) })
-	})
-	return nil
-}
-
-// endpoint lets a rank be woken: workload.Waker; and have memory: workload.Zeros.
-type endpoint struct {
-	*fep.Endpoint
-	n    *Node
-	rank **workload.Rank
-}
-
-// Zeros implements workload.Zeros.
-func (e endpoint) Zeros(n int64) []byte { return e.n.mem.take(n) }
-
-func (e endpoint) Wake(t vt.Time, ctx uint64) {
-	rank := *e.rank
-	e.n.Call(t, func(now vt.Time) {
-		if e.n.rank == rank {
-			rank.Complete(now, workload.Done{Ctx: ctx})
-		}
-	})
-}
-
-func (n *Node) startRank(now vt.Time, r ctl.Run, addrs []netip.Addr) {
-	var rank *workload.Rank
-	ep := n.FEP.OpenEndpoint(jobID, 0, uint32(r.Rank), func(now vt.Time, c fep.Completion) {
-		if n.rank == rank && rank != nil {
-			rank.Complete(now, workload.Done{Ctx: c.Ctx, Len: c.Len, Acked: c.Acked, Err: c.Err})
-		}
-	})
-	ep.SetOrdered(r.Spec.Ordered)
-	for i, a := range addrs {
-		ep.InsertAddr(a, 0, uint32(i))
-	}
-	if r.Spec.Size >= bigRun {
-		runtime.GC() // the buffers of the run before are garbage now: both at once could be more than the node may use
-	}
-	rank, err := workload.NewRank(r.Spec, r.Rank, endpoint{ep, n, &rank}, n.report)
-	if err != nil {
-		n.report(workload.RankResult{Rank: r.Rank, Error: err.Error()})
-		return
-	}
-	n.rank = rank
-	rank.Start(now)
-}
-
-// Progress is how many bytes of the run this node has done, of how many.
-func (n *Node) Progress() (done, total int64) {
-	if n.rank == nil {
-		return 0, 0
-	}
-	return n.rank.Progress()
 }
 
 // Peers describes the far ends of a node's ports, and whether each speaks the trailer.

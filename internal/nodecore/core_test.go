@@ -159,7 +159,7 @@ func TestRunForgetsWhatIsUnderWay(t *testing.T) {
 		o.ports = nil
 		at := n.Now() + t0
 		arrive(at + 2_000_000)
-		if err := n.StartRun(ctl.Run{At: at, Rank: -1, Warm: warm}); err != nil {
+		if err := n.StartRun(ctl.Run{At: at, Warm: warm}); err != nil {
 			t.Fatal(err)
 		}
 		arrive(at + 3_000_000) // of a neighbour that has begun the run
@@ -177,15 +177,15 @@ func TestRunsThatAreNoneAreRefused(t *testing.T) {
 	p := plan(t, "star-2")
 	sw, _ := make1(t, p, kind(p, topology.KindSwitch))
 	ep, _ := make1(t, p, kind(p, topology.KindFEP))
-	if err := sw.StartRun(ctl.Run{At: 5, Rank: 0}); err == nil {
+	if err := sw.StartRun(ctl.Run{At: 5, Ranks: []int{0}, Peers: make([]workload.Peer, 1)}); err == nil {
 		t.Error("a switch takes a rank")
 	}
-	if err := ep.StartRun(ctl.Run{At: 5, Rank: 0, Addrs: []string{"10.0.0"}}); err == nil {
-		t.Error("an address that is none is taken")
+	if err := ep.StartRun(ctl.Run{At: 5, Ranks: []int{0}, Peers: nil}); err == nil {
+		t.Error("a rank without an address is taken")
 	}
 	var told workload.RankResult
 	ep.report = func(r workload.RankResult) { told = r }
-	if err := ep.StartRun(ctl.Run{At: 5, Rank: 1, Spec: workload.Spec{Workload: "juggle", Ranks: 2}}); err != nil {
+	if err := ep.StartRun(ctl.Run{At: 5, Ranks: []int{1}, Spec: workload.Spec{Workload: "juggle", Ranks: 2}, Peers: []workload.Peer{{Addr: p.Nodes[0].Addr4}, {Addr: p.Nodes[0].Addr4}}}); err != nil {
 		t.Fatal(err)
 	}
 	if ep.Advance(5); told.Rank != 1 || told.Error == "" {

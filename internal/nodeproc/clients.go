@@ -25,11 +25,11 @@ func (p *proc) serveProcesses(l *loop) error {
 	if p.core.FEP == nil {
 		return nil
 	}
-	s, err := attach.New(p.core.Node, p.core.FEP, attach.Config{Wall: l.wall.Now})
+	s, err := attach.New(p.core.Node, p.core.FEP, attach.Config{Wall: l.wall.Now, Report: p.core.Report})
 	if err != nil {
 		return err
 	}
-	p.core.AfterReset = s.AfterReset
+	p.core.AfterReset, p.core.Begin = s.AfterReset, s.Begin
 	l.clients.Server = s
 	return nil
 }
@@ -74,7 +74,7 @@ func (l *loop) serve(horizon vt.Time) (held bool) {
 	if c.Open() {
 		c.Grant(c.instant(l, horizon))
 	}
-	if c.Wants() {
+	if l.seg.Flags&clock.Real == 0 && c.Wants() { // at the wall's pace nobody leaps
 		c.waiting, c.asked = true, nil
 	}
 	if c.waiting && c.asked != l.conn && l.orphan == 0 {

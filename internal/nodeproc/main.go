@@ -402,9 +402,7 @@ func (p *proc) publish() {
 			p.page.FEP[i].Store(c[i])
 		}
 	}
-	done, total := p.core.Progress()
-	p.page.Done.Store(done)
-	p.page.Total.Store(total)
+	p.page.Total.Store(p.core.Sends())
 }
 
 // result reports a rank's end. It is called within an event, so the page tells of it before it tells that nothing is

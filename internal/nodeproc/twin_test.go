@@ -126,14 +126,10 @@ func (w *twins) until(rng *rand.Rand, done func() bool) {
 
 // run runs a workload from t0 on, as the daemon does.
 func (w *twins) run(rng *rand.Rand, spec workload.Spec, t0 vt.Time, changes [2][]ctl.Change) (packetHops, drops uint64) {
-	var addrs []string
-	for _, id := range spec.Nodes {
-		addrs = append(addrs, w.plan.Nodes[id].Addr4.String())
-	}
 	w.clk.Write(clock.Segment{Limit: t0 - 1})
 	w.until(rng, func() bool { return w.procs[0].loop.horizon == t0-1 && w.procs[1].loop.horizon == t0-1 })
 	for id, p := range w.procs {
-		for _, m := range []*ctl.Message{{ID: 1, Op: "run", Run: &ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Rank: id, Addrs: addrs}}, {ID: 2, Op: "change", Changes: changes[id]}} {
+		for _, m := range []*ctl.Message{{ID: 1, Op: "run", Run: &ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: spec.On(id), Peers: spec.Peers(w.plan)}}, {ID: 2, Op: "change", Changes: changes[id]}} {
 			if err := p.message(m); err != nil {
 				w.t.Fatal(err)
 			}
@@ -230,8 +226,8 @@ func TestMessagesThatAreRefused(t *testing.T) {
 		ok bool
 	}{
 		{ctl.Message{Op: "dance"}, false},
-		{ctl.Message{Op: "run", Run: &ctl.Run{At: 10_000, Rank: -1}}, false}, // past
-		{ctl.Message{Op: "run", Run: &ctl.Run{At: 10_001, Rank: -1}}, true},
+		{ctl.Message{Op: "run", Run: &ctl.Run{At: 10_000}}, false}, // past
+		{ctl.Message{Op: "run", Run: &ctl.Run{At: 10_001}}, true},
 		{ctl.Message{Op: "run"}, false},
 		{ctl.Message{Op: "change", Changes: []ctl.Change{{At: 10_000, RxDown: &yes}}}, false}, // past
 		{ctl.Message{Op: "change", Changes: []ctl.Change{{At: 20_000, Port: 1, RxDown: &yes}}}, false},

@@ -33,6 +33,7 @@ const (
 	FlagIdempotent                   // may be executed more than once (RUDI)
 	FlagShared                       // Object is a shared receive queue
 	FlagAbsolute                     // of OpWake: Offset is a virtual time, not a time from now
+	FlagRun                          // of OpWake: not at a time, but when a run begins in which the process is a rank
 )
 
 // Region 0 is no memory: a buffer of no bytes.
@@ -117,6 +118,8 @@ const (
 	StatusAccess             // the process' memory cannot be reached
 	StatusUnsupported        // not in the profile of both ends
 	StatusOther              // anything else
+	StatusNoReceive          // no receive at the target in time
+	StatusSource             // a receive of AI Base that is for any source or for several messages
 	numStatus
 )
 
@@ -127,7 +130,8 @@ var statusText = [numStatus]string{"ok", "truncated: the receive buffer was too 
 	"limit of the process reached", "another version of the protocol", "job not known, or wrong token", "PIDonFEP is taken",
 	"in use: close what uses it first", "memory must be a memfd sealed with F_SEAL_SHRINK, of at least the length told",
 	"memory of the process cannot be reached: allow process_vm_readv (ptrace) or use shared memory",
-	"not in the profile that both ends have", "failed"}
+	"not in the profile that both ends have", "failed", "no receive at the target in time",
+	"an AI Base receive must name its source, and serve one message"}
 
 func (s Status) String() string {
 	if s >= numStatus {

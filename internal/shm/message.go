@@ -22,6 +22,7 @@ const (
 	ReqClose
 	ReqStat
 	ReqDoorbell // only from the FEP: something was handed over
+	ReqReport   // what a rank has to say at the end of a run
 )
 
 // HeaderLen is the length of a Header, MaxMessage that of the longest message.
@@ -227,6 +228,12 @@ const (
 type Close struct {
 	Kind uint32
 	ID   uint32
+}
+
+// Report is followed by the next bytes of what a rank reports, a RankResult in JSON; the reply has no payload.
+type Report struct {
+	Last uint32 // 1: these are the last bytes
+	_    uint32
 }
 
 // Stat is the reply to ReqStat: what all processes of the FEP hold, 64 bytes.

@@ -44,7 +44,7 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%T has %d bytes, the page says %d", m.v, got, m.want)
 		}
 	}
-	for status, n := range map[Status]Status{StatusResponse: 10, StatusInvalid: 13, StatusReset: 15, StatusBusy: 20, StatusAccess: 22, StatusOther: 24} {
+	for status, n := range map[Status]Status{StatusResponse: 10, StatusInvalid: 13, StatusReset: 15, StatusBusy: 20, StatusAccess: 22, StatusOther: 24, StatusNoReceive: 25, StatusSource: 26} {
 		if status != n {
 			t.Errorf("status %v is %d, the page says %d", status, status, n)
 		}

@@ -8,10 +8,6 @@ var reasons = map[string]string{
 	"PHY":  "link layer",
 	"INC":  "in-network collectives",
 
-	"A": "waits for deferrable and rendezvous sends",
-	"H": "waits for deferrable and rendezvous sends",
-	"I": "waits for deferrable and rendezvous sends",
-
 	"B14": "waits for sender congestion control (NSCC), whose base RTT the probe measures",
 	"F14": "the penalty of the entropy value waits for congestion management",
 	"G14": "shown by bytes in flight; a counter of the congestion window waits for congestion management",

@@ -80,12 +80,13 @@ func (s *span) row(number func(int64) string) placed {
 	r.folded, r.until, r.copies = true, s.last, 1
 	r.label = fmt.Sprintf("… %d more %s", s.n, e.noun)
 	last := e.noun[strings.LastIndexByte(e.noun, ' ')+1:]
+	one := last == "psn" || last == "cack" || last == "pkt" // the noun says what is counted
 	switch {
-	case s.min != s.max && last == "packets" && s.max-s.min+1 != int64(s.n):
+	case s.min != s.max && !one && s.max-s.min+1 != int64(s.n):
 		r.label += " in " + number(s.min) + ".." + number(s.max)
 	case s.min != s.max:
 		r.label += " " + number(s.min) + ".." + number(s.max)
-	case last == "psn" || last == "cack" || last == "pkt":
+	case one:
 		r.label += " " + number(s.min)
 	}
 	r.label += e.flags

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -96,7 +97,7 @@ func (b *book) request(e *event, r wire.Request) {
 		p.mode = "ROD"
 	}
 	head := words(r.Type().String(), r.SYN(), "SYN", r.RETX(), "RETX", r.UseRsvPDC(), "RSV_PDC")
-	e.class, e.noun = head+" ", "data packets"
+	e.class, e.noun = head+" ", cmp.Or(e.ses.noun, "packets")
 	e.label, e.num = head+" psn "+b.psn(p, side, r.PSN()), b.num(p, side, r.PSN())
 	if c := r.ClearPSN(); side == 0 && p.clear && c.After(p.cleared) {
 		e.label += " clear " + b.psn(p, side, c)
@@ -104,7 +105,7 @@ func (b *book) request(e *event, r wire.Request) {
 		p.clear, p.cleared = false, c
 	}
 	if r.RETX() {
-		e.tone, e.noun = toneBad, "RETX data packets"
+		e.tone, e.noun = toneBad, "RETX "+e.noun
 	}
 	e.addSES(b)
 }

@@ -87,7 +87,7 @@ func protocols() *scene {
 	s := &scene{}
 	rts := wire.StdFields{MessageID: 1, RequestLength: 65536}
 	rts.Opcode, rts.Flags = wire.OpRendezvousTSend, wire.SESSOM|wire.SESRel
-	ext := wire.AppendRendezvous(nil, &wire.RendezvousFields{EagerLength: 16384})
+	ext := wire.AppendRendezvous(nil, &wire.RendezvousFields{EagerLength: 16384, MatchBits: 0x7000000000000001})
 	s.pair(true, request(0, wire.RequestFields{Flags: wire.ReqSYN | wire.ReqAR}, rts, ext, 4096))
 	more := rts
 	more.Flags = wire.SESRel
@@ -128,6 +128,37 @@ func (s *scene) datagrams() {
 	s.pair(true, append(wire.AppendSESStd(wire.AppendUUD(nil, wire.NextRequestStd), &gram), make([]byte, 16)...))
 	s.pair(true, []byte{0x78, 0, 0, 0}) // a type that there is not
 	s.frames = append(s.frames, shot{frame: make([]byte, 60), Capture: Capture{Timed: true, Time: s.now}})
+}
+
+// memory has one-sided operations: a write with header data, a read of four requests with the data that returns, an atomic.
+func memory() *scene {
+	s := &scene{}
+	write := wire.StdFields{MessageID: 1, RequestLength: 64, MatchBits: 0x2A, BufferOffset: 512, HeaderData: 0xCAFE}
+	write.Opcode, write.Flags = wire.OpWrite, wire.SESSOM|wire.SESEOM|wire.SESHD
+	s.pair(true, request(0, wire.RequestFields{Flags: wire.ReqSYN}, write, nil, 64))
+	read := wire.StdFields{MessageID: 2, RequestLength: 16384, MatchBits: 0x2A, BufferOffset: 4096}
+	read.Opcode = wire.OpRead
+	for i := range 4 {
+		f := read
+		f.MessageOffset, f.PayloadLength = uint32(i)*4096, 4096
+		switch i {
+		case 0:
+			f.Flags, f.MessageOffset, f.PayloadLength = wire.SESSOM, 0, 0
+		case 3:
+			f.Flags = wire.SESEOM
+		}
+		s.pair(true, request(int32(1+i), wire.RequestFields{}, f, nil, 0))
+	}
+	for i := range 4 {
+		b := wire.AppendRequest(nil, &wire.RequestFields{Type: wire.TypeRUDReq, Next: wire.NextResponseData, PSN: startPSN.Add(int32(i)), SPDCID: 22, DPDCID: 11})
+		b = wire.AppendSESResponseData(b, &wire.ResponseDataFields{RespFields: wire.RespFields{Opcode: wire.RespWithData, ReturnCode: wire.RCOK}, ReadRequestMessageID: 2,
+			MessageOffset: uint32(i) * 4096, PayloadLength: 4096, ModifiedLength: 16384})
+		s.pair(false, append(b, make([]byte, 4096)...))
+	}
+	atomic := wire.StdFields{MessageID: 3, RequestLength: 8, MatchBits: 0x2A}
+	atomic.Opcode, atomic.Flags = wire.OpFetchingAtomic, wire.SESSOM|wire.SESEOM
+	s.pair(true, request(5, wire.RequestFields{}, atomic, wire.AppendAtomic(nil, &wire.AtomicFields{Op: wire.AtomicSum, Type: wire.AtomicUint64}), 8))
+	return s
 }
 
 // path has packets that cross a switch, each captured on both links; one is trimmed there, one is sent twice.
@@ -182,7 +213,7 @@ func printed(t testing.TB, form func(io.Writer) error) []byte {
 }
 
 func TestGolden(t *testing.T) {
-	for name, s := range map[string]*scene{"protocols": protocols(), "path": path()} {
+	for name, s := range map[string]*scene{"protocols": protocols(), "memory": memory(), "path": path()} {
 		for ext, form := range forms(s.draw(t, Options{})) {
 			file := filepath.Join("testdata", name+"."+ext)
 			got := printed(t, form)
@@ -334,7 +365,7 @@ func TestHostileNamesInEveryForm(t *testing.T) {
 // FuzzDiagram draws captures of arbitrary frames: bytes 0 and 1 of each say how long it is and where it was taken. The
 // diagram has a row for at most every frame, is the same again, and its picture is XML.
 func FuzzDiagram(f *testing.F) {
-	for _, s := range []*scene{protocols(), path()} {
+	for _, s := range []*scene{protocols(), memory(), path()} {
 		var b []byte
 		for _, fr := range s.frames {
 			n := min(len(fr.frame), 150)

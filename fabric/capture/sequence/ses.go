@@ -14,6 +14,7 @@ type ses struct {
 	text   string
 	class  string   // the same in packets of a run
 	data   bool     // it belongs to a message, or carries what a read returns
+	noun   string   // what several of them are called
 	single bool     // the message is one packet
 	edge   bool     // the first or last of several packets: always to be seen
 	orig   wire.PSN // of a RESPONSE_W_DATA of the small form: the request's PSN
@@ -36,7 +37,10 @@ func newSES(s *wire.SES) ses {
 func requestSES(s *wire.SES) ses {
 	h := wire.SESHead(s.Header)
 	op := h.Opcode()
-	out := ses{data: true, text: op.String(), single: h.SOM() && h.EOM(), edge: h.SOM() != h.EOM()}
+	out := ses{data: true, noun: "data packets", text: op.String(), single: h.SOM() && h.EOM(), edge: h.SOM() != h.EOM()}
+	if op == wire.OpRead {
+		out.noun = "READ requests"
+	}
 	out.class = op.String() + s.Next.String()
 	rest := words("", h.DC(), "DC", h.IE(), "IE")
 	out.flags, out.class = words("", h.SOM(), "SOM", h.EOM(), "EOM")+rest, out.class+rest
@@ -51,8 +55,9 @@ func requestSES(s *wire.SES) ses {
 	case wire.NextRequestStd:
 		out.std(wire.SESStd(s.Header), op)
 	}
-	if len(s.Ext) > 0 && op.IsRendezvous() {
-		out.text += fmt.Sprintf(" eager %d", wire.Rendezvous(s.Ext).EagerLength())
+	if len(s.Ext) > 0 && op.IsRendezvous() && h.SOM() { // all packets have it
+		ext := wire.Rendezvous(s.Ext)
+		out.text += fmt.Sprintf(" eager %d, rest at key 0x%x offset %d", ext.EagerLength(), ext.MatchBits(), ext.Offset())
 	}
 	return out
 }
@@ -66,16 +71,28 @@ func (s *ses) std(v wire.SESStd, op wire.Opcode) {
 	s.text += mid
 	if v.Head().SOM() {
 		s.text += fmt.Sprintf(" L %d", v.RequestLength())
+		if oneSided(op) {
+			s.text += fmt.Sprintf(" key 0x%x offset %d", v.MatchBits(), v.BufferOffset())
+		}
+		if v.Head().HD() {
+			s.text += fmt.Sprintf(" hd 0x%x", v.HeaderData())
+		}
 	} else {
 		s.text += fmt.Sprintf(" off %d len %d", v.MessageOffset(), v.PayloadLength())
 	}
 	if op == wire.OpDeferrableRTR {
 		s.text += fmt.Sprintf(" from %d", v.BufferOffset())
 	}
-	if ini, tgt := v.InitiatorToken(), v.TargetToken(); ini != 0 || tgt != 0 {
+	if op.IsDeferrable() && !v.Head().SOM() && v.Head().EOM() && v.PayloadLength() == 0 {
+		s.text += " early end"
+	}
+	if ini, tgt := v.InitiatorToken(), v.TargetToken(); (ini != 0 || tgt != 0) && v.Head().SOM() { // all packets have them
 		s.text += fmt.Sprintf(" tokens ini 0x%x tgt 0x%x", ini, tgt)
 	}
 }
+
+// oneSided says that an operation names memory of the peer.
+func oneSided(op wire.Opcode) bool { return op == wire.OpWrite || op == wire.OpRead || op.IsAtomic() }
 
 func responseSES(s *wire.SES) ses {
 	h := wire.RespHead(s.Header)
@@ -95,13 +112,13 @@ func responseSES(s *wire.SES) ses {
 		}
 	case wire.NextResponseData:
 		v := wire.SESResponseData(s.Header)
-		out.data = true
+		out.data, out.noun = true, "packets of return data"
 		mid := fmt.Sprintf(" mid %d", v.ReadRequestMessageID())
 		out.class += mid
 		out.text += fmt.Sprintf("%s off %d len %d of %d", mid, v.MessageOffset(), v.PayloadLength(), v.ModifiedLength())
 	case wire.NextResponseDataSmall:
 		v := wire.SESResponseDataSmall(s.Header)
-		out.data, out.small, out.orig = true, true, v.OriginalRequestPSN()
+		out.data, out.noun, out.small, out.orig = true, "packets of return data", true, v.OriginalRequestPSN()
 		out.text += fmt.Sprintf(" len %d", v.PayloadLength())
 	}
 	return out

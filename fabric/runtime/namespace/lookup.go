@@ -3,6 +3,7 @@ package namespace
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,11 @@ const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // lookup finds the command first in the node's root, then on the host. code is nonzero if there is nothing to run.
 func lookup(e runtime.Exec) (file string, inNode bool, code int) {
 	candidates := candidates(e)
-	node := search(fmt.Sprintf("/proc/%d/root", e.Handle.Pid), candidates)
+	own := candidates
+	if name := e.Argv[0]; name != "" && !strings.Contains(name, "/") {
+		own = append(slices.Clone(own), "/"+name) // a node's root has little but the node's own program, right at its top
+	}
+	node := search(fmt.Sprintf("/proc/%d/root", e.Handle.Pid), own)
 	if node.file != "" {
 		return node.file, true, 0
 	}
