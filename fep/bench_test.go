@@ -2,9 +2,16 @@ package fep
 
 import (
 	"testing"
+	"time"
 
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/vt"
 )
+
+// testCC is congestion control for the link between the two nodes of a lab.
+func testCC(a cms.Algorithm) *cms.Config {
+	return &cms.Config{Algorithm: a, Net: cms.Network{Rate: 400e9, BaseRTT: 2 * time.Microsecond, Trimming: true}}
+}
 
 // BenchmarkMessage pushes one long message between two end points on an ideal link: both of them, both ports and the
 // event queues are in the figure. An op is one data packet.
@@ -12,7 +19,10 @@ func BenchmarkMessage(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		cfg  Config
-	}{{"crc", Config{}}, {"nocrc", Config{NoCRC: true}}} {
+	}{{"crc", Config{}}, {"nocrc", Config{NoCRC: true}},
+		{"nocrc-acks", Config{NoCRC: true, AckGenTrigger: -1}},
+		{"nscc-reps", Config{NoCRC: true, AckGenTrigger: -1, LB: "reps", CC: testCC(cms.AlgNSCC)}},
+		{"nscc+rccc-reps", Config{NoCRC: true, AckGenTrigger: -1, LB: "reps", CC: testCC(cms.AlgNSCCRCCC)}}} {
 		b.Run(c.name, func(b *testing.B) {
 			l := newLab(b, c.cfg)
 			buf := make([]byte, 64<<20)

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/wire"
@@ -37,9 +39,11 @@ type Config struct {
 	Addr4, Addr6 netip.Addr // both answer ICMP echo
 	IPv6         bool       // the fabric address (FA) is Addr6; else Addr4
 
-	PayloadMTU int    // SES payload bytes of a packet: 1024, 2048, 4096 or 8192; 0: the largest that fits the port
-	Window     int64  // as in pds.Config, like all the others up to PSNLimit
-	LB         string // LBSpray (default) or LBFixed
+	PayloadMTU int   // SES payload bytes of a packet: 1024, 2048, 4096 or 8192; 0: the largest that fits the port
+	Window     int64 // as in pds.Config, like all the others up to PSNLimit
+	LB         string
+	Balance    lb.Params
+	CC         *cms.Config
 	NoCRC      bool
 	ByRef      bool
 	CSIG       string // CSIGOff (default), CSIGCompact or CSIGWide: tag data packets for switches to say how congested they are
@@ -127,7 +131,7 @@ func headers(v6, rendezvous bool) int {
 // delivery is packet delivery's part of the configuration.
 func (c *Config) delivery() pds.Config {
 	return pds.Config{
-		MAC: c.MAC, NextHop: c.NextHop, PayloadMTU: c.PayloadMTU, Window: c.Window, LB: c.LB, NoCRC: c.NoCRC, ByRef: c.ByRef,
+		MAC: c.MAC, NextHop: c.NextHop, PayloadMTU: c.PayloadMTU, Window: c.Window, LB: c.LB, Balance: c.Balance, CC: c.CC, NoCRC: c.NoCRC, ByRef: c.ByRef,
 		CSIG: c.CSIG, CSIGCompactTPID: c.CSIGCompactTPID, CSIGWideTPID: c.CSIGWideTPID, DSCPData: c.DSCPData,
 		DSCPRetx: c.DSCPRetx, DSCPControl: c.DSCPControl, DSCPUnmanaged: c.DSCPUnmanaged, DSCPTrimmed: c.DSCPTrimmed,
 		DSCPTrimmedLastHop: c.DSCPTrimmedLastHop, Class: c.Class, ClassUnmanaged: c.ClassUnmanaged, AckType: c.AckType,
@@ -154,7 +158,7 @@ func (c *Config) adopt(p *pds.Config) {
 	c.RcvrInfer, c.TailLossTime, c.MaxTailLoss, c.IdleClose, c.TargetIdle = p.RcvrInfer, p.TailLossTime, p.MaxTailLoss, p.IdleClose, p.TargetIdle
 	c.CloseReqTime, c.Hold, c.ClearTime, c.NewPDCTime, c.Keepalive = p.CloseReqTime, p.Hold, p.ClearTime, p.NewPDCTime, p.Keepalive
 	c.MaxPDCs, c.PDCsPerKey, c.GtdSlots, c.MaxRUDI, c.Secure = p.MaxPDCs, p.PDCsPerKey, p.GtdSlots, p.MaxRUDI, p.Secure
-	c.PSNLimit = p.PSNLimit
+	c.PSNLimit, c.Balance, c.CC = p.PSNLimit, p.Balance, p.CC
 }
 
 // resolve fills in the defaults, and gives packet delivery its part. It fails on values that no packet could be built from.

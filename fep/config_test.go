@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/fep/pds"
 )
 
@@ -31,6 +33,10 @@ func TestConfigPassesAllFields(t *testing.T) {
 			f.SetUint(uint64(n))
 		case reflect.Array:
 			f.Index(0).SetUint(uint64(n))
+		case reflect.Struct:
+			f.Set(reflect.ValueOf(lb.Params{EVs: n}))
+		case reflect.Pointer:
+			f.Set(reflect.ValueOf(&cms.Config{Window: int64(n)}))
 		case reflect.Interface:
 			f.Set(reflect.ValueOf(fixed(7)))
 		default:

@@ -58,7 +58,8 @@ func New(node *engine.Node, cfg Config) *FEP {
 	}
 	f := &FEP{node: node, cfg: cfg, fa: cfg.fa(),
 		dir: directory{procs: map[procKey][]*Endpoint{}, jobs: map[uint32]int{}}}
-	f.m = pds.New(pc, pds.Host{Pool: node.Pool, Port: node.Ports[0], Timer: func(t vt.Time) { node.SetTimer(t, 0) }}, f, f.C.pds())
+	f.m = pds.New(pc, pds.Host{Pool: node.Pool, Port: node.Ports[0], Timer: func(t vt.Time) { node.SetTimer(t, 0) },
+		Rand: func() *rand.Rand { return node.Rand(f.component("fep-lb")) }}, f, f.C.pds())
 	node.Attach(f)
 	return f
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
@@ -85,6 +87,14 @@ func newSoak(t *testing.T, seed uint64) *soak {
 			set := *n.Switch
 			n.Switch = &set
 			s.settings(&set)
+		}
+	}
+	manage := rand.New(rand.NewPCG(seed, 2))
+	if cc, lb := cms.Names()[manage.IntN(len(cms.Names()))], lb.Names()[manage.IntN(len(lb.Names()))]; manage.IntN(2) == 0 {
+		for i := range s.plan.Nodes {
+			if n := &s.plan.Nodes[i]; n.FEP != nil {
+				n.FEP = &topology.FEPConfig{CC: cc, LB: lb, Window: n.FEP.Window, CSIG: n.FEP.CSIG, AckEach: manage.IntN(2) == 0}
+			}
 		}
 	}
 	if s.f, err = New(s.plan, seed); err != nil {

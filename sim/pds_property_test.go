@@ -14,6 +14,8 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
@@ -145,7 +147,9 @@ func newDelivery(t *testing.T, seed uint64) *delivery {
 	d.what = fmt.Sprintf("%s, retry limits %v", name, d.limited)
 	for _, h := range d.hosts {
 		n := d.f.nodes[h]
-		n.FEP = fep.New(n.Node, d.config(n.FEP.Config()))
+		c := d.config(n.FEP.Config())
+		d.congestion(h, &c)
+		n.FEP = fep.New(n.Node, c)
 	}
 	for i := range d.hosts {
 		d.open(i)
@@ -155,6 +159,26 @@ func newDelivery(t *testing.T, seed uint64) *delivery {
 		d.post(i)
 	}
 	return d
+}
+
+// congestion draws congestion management, for two of three seeds: mostly one algorithm for all, sometimes one that its peers may
+// not have.
+func (d *delivery) congestion(host int, c *fep.Config) {
+	r := rand.New(rand.NewPCG(d.seed, 4))
+	if r.IntN(3) == 0 {
+		return
+	}
+	if r.IntN(6) == 0 {
+		r = rand.New(rand.NewPCG(d.seed, 5+uint64(host)))
+	}
+	c.LB = lb.Names()[r.IntN(len(lb.Names()))]
+	a := cms.Algorithm(r.IntN(len(cms.Names())))
+	if r.IntN(10) == 0 {
+		c.LB = fep.LBSpray
+	}
+	c.CC = &cms.Config{Algorithm: a, Net: cms.Network{Rate: d.plan.Nodes[host].Ports[0].Rate, BaseRTT: d.plan.BaseRTT, Trimming: r.IntN(2) == 0}}
+	c.CC.RCCC.Oversubs = r.IntN(4) == 0
+	d.what += fmt.Sprintf(", %v with %s", a, c.LB)
 }
 
 // config draws the settings of an end point.

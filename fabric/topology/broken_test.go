@@ -88,7 +88,7 @@ var slips = []struct {
 	{"  data: 11", []string{"  data: 48", "  data: 11.5", "  dta: 11"}},
 	{"  lastHop: 35", []string{"  lastHop: 33", "  lasthop: 35"}},
 	{"      hash: crc32_rot", []string{"      hash: crc64", "      hash: crc32_rot\n    hash: mix §"}},
-	{"    lb: fixed", []string{"    lb: reps", "    lb: sprey", "    lb: 1", "    lb:", "    cc: nscc"}},
+	{"    lb: fixed", []string{"    lb: repz", "    lb: sprey", "    lb: 1", "    lb:", "    cc: nsccc"}},
 	{"    window: 1MiB", []string{"    window: 1MB", "    window: 1", "    window: 2GiB", "    window: none", "    windows: 1MiB", "    window: 1Mbps"}},
 	{"    profile: [ai-base, hpc]", []string{"    profile: []", "    profile: ai", "    profile: HPC", "    profile:", "    profile: 1", "    profile: [hpc, hpc]", "    profile: [hpc, ai]", "    profile: {hpc: true}", "    profiles: hpc"}},
 	{"    eager: 32KiB", []string{"    eager: 0B", "    eager: 32", "    eager: 10%", "    eager: none", "    eager: 65KiB", "    eagre: 1KiB"}},

@@ -79,6 +79,10 @@ func (n *draftNode) plan() Node {
 		if node.FEP.LB == "" {
 			node.FEP.LB = defaultLB
 		}
+		if n.fep.CC != defaultCC {
+			node.FEP.CC = n.fep.CC
+		}
+		node.FEP.AckEach = n.fep.ACK == "packet"
 		node.FEP.CSIG = cmp.Or(n.fep.CSIG, wordOff)
 		n.fep.semantics(node.FEP)
 	case KindHost:

@@ -96,9 +96,11 @@ type DSCP struct {
 
 // FEPConfig is what a topology file may say of an end point.
 type FEPConfig struct {
-	LB     string `json:"lb"`          // spray (an EV per packet) | fixed (an EV per PDC)
-	Window int64  `json:"windowBytes"` // fixed congestion window; auto = one BDP
-	CSIG   string `json:"csig"`        // off | compact | wide
+	CC      string `json:"cc,omitempty"`      // congestion control, empty: the fixed window
+	LB      string `json:"lb"`                // spray (an EV per packet) | fixed (an EV per PDC) | what lb.Parse knows
+	AckEach bool   `json:"ackEach,omitempty"` // an ACK for each packet
+	Window  int64  `json:"windowBytes"`       // fixed congestion window; auto = one BDP
+	CSIG    string `json:"csig"`              // off | compact | wide
 
 	Profiles   []string `json:"profiles"`        // ai-base, ai-full, hpc; a pair of end points uses the highest that both have
 	Eager      int64    `json:"eagerBytes"`      // HPC: what a longer send brings at once; the target reads the rest; 0: what the window has room for

@@ -64,7 +64,9 @@ type LinkParams struct {
 
 // FEPParams describe a fabric end point.
 type FEPParams struct {
-	LB     string // spray or fixed; default spray
+	CC     string // congestion control; default fixed
+	LB     string // load balancer; default spray
+	ACK    string // coalesced, or packet: one for each; default coalesced
 	Window Size   // congestion window; default auto
 	CSIG   string // off, or the tag that it puts on its packets: compact or wide; default off
 
@@ -144,7 +146,9 @@ const (
 	defaultMTU          = 4500
 	defaultLatency      = 500 * time.Nanosecond
 	defaultHash         = "mix"
+	defaultCC           = "fixed"
 	defaultLB           = "spray"
+	defaultACK          = "coalesced"
 	defaultConvergence  = 500 * time.Microsecond
 	defaultHostsPerLeaf = 2
 	trimBuffer          = 1 // plane BDPs of a queue that trims

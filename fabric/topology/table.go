@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 )
 
 // The keys of a topology file, object by object.
@@ -57,8 +60,10 @@ func (p *LinkParams) fields() []field {
 
 func (p *FEPParams) fields() []field {
 	return []field{
-		{key: "lb", doc: "Load balancing: spray (an entropy value per packet) or fixed (one per PDC).", def: defaultLB, to: word[string]{&p.LB, []string{"spray", "fixed"}}},
-		{key: "window", doc: "Congestion window: auto (1 plane BDP), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{to: &p.Window, auto: true}},
+		{key: "cc", doc: "Congestion control: fixed is a window of constant size.", def: defaultCC, to: word[string]{&p.CC, ccWords}},
+		{key: "lb", doc: "Load balancing: spray (an entropy value per packet), fixed (one per PDC), or one that goes by feedback.", def: defaultLB, to: word[string]{&p.LB, lbWords}},
+		{key: "ack", doc: "ACKs: coalesced (one in 16 KiB), or packet (one for each packet).", def: defaultACK, to: word[string]{&p.ACK, []string{defaultACK, "packet"}}},
+		{key: "window", doc: "Fixed congestion window: auto (1 plane BDP), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{to: &p.Window, auto: true}},
 		{key: "csig", doc: "CSIG tag that it puts on its packets and reflects: off, compact or wide.", def: wordOff, to: fepCSIG(p)},
 		{key: "profile", doc: "Profiles of the standard: ai-base, ai-full with it, hpc with both, or a list of exactly those. Two end points use the highest that both have.",
 			def: ProfileAIFull, to: profiles{&p.Profiles}},
@@ -69,6 +74,16 @@ func (p *FEPParams) fields() []field {
 		{key: "tooLong", doc: "A message longer than its receive: truncate, or reject it with an error to its sender.", def: wordTruncate, to: word[string]{&p.TooLong, []string{wordTruncate, TooLongReject}}},
 		{key: "ackData", doc: "Read data up to so many bytes goes with the ACK, 0B to 1KiB.", def: "16B", to: amount{to: &p.AckData, zero: noBytes, bytesOnly: true, max: maxAckData}},
 	}
+}
+
+// Words of an end point's congestion management, the defaults first.
+var (
+	ccWords = append([]string{defaultCC}, others(cms.Names(), defaultCC)...)
+	lbWords = append([]string{defaultLB, "fixed"}, others(lb.Names(), defaultLB, "fixed")...)
+)
+
+func others(words []string, but ...string) []string {
+	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(but, w) })
 }
 
 func fepCSIG(p *FEPParams) binding {

@@ -105,6 +105,9 @@ func (p *PDC) appendAck(b []byte, now vt.Time, c *ctlMsg) []byte {
 		RcvdBytes:   uint32((d.rcvd+255)>>8) & 0xFFFFFF,
 		OOO:         uint16(min(d.ooo, 0xFFFE)),
 	}.Pack()
+	if p.src != nil && !cfg.CC.Algorithm.Windows() {
+		af.CCType, af.CCState = wire.CCTypeCredit, wire.CreditState{Credit: p.src.Credit(), OOO: uint16(min(d.ooo, 0xFFFE))}.Pack()
+	}
 	if c.hasResp {
 		af.Next = c.resp.next()
 	}

@@ -47,6 +47,9 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	}
 	p.learn(a.SPDCID())
 	p.ackWindow(a)
+	if p.cg != nil {
+		p.beginAck(now, a)
+	}
 	if !a.P() && s.has(named) {
 		p.sample(now, a, s.at(named))
 		p.done(now, s.at(named), next, resp)
@@ -60,6 +63,9 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	before := s.clear
 	if s.advance(); s.clear != before && p.group != nil {
 		p.group.moved = now
+	}
+	if p.cg != nil {
+		p.endAck(now, a)
 	}
 	if s.backs > 0 && !s.clear.Before(s.back) { // a round trip went well
 		s.back, s.backs = s.next-1, s.backs-1
@@ -81,6 +87,7 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 	}
 	p.closingPSN(a, next, resp)
 	p.armProbe(now)
+	p.afterFeedback(now)
 	p.after(now)
 }
 
@@ -153,6 +160,7 @@ func (p *PDC) after(now vt.Time) {
 	}
 	s.drop(p.m)
 	s.inRec = false
+	p.settleDone(now)
 	if p.state == CloseWait {
 		p.free(now, PDCClosed, nil)
 		return
@@ -195,6 +203,7 @@ func (p *PDC) done(now vt.Time, k *Packet, next wire.NextHdr, resp []byte) {
 	if k.flags&pktSacked == 0 {
 		s.arrived(now, k)
 	}
+	p.arrives(k)
 	s.land(k)
 	s.unqueue(k)
 	k.flags |= pktDone
@@ -256,6 +265,7 @@ func (p *PDC) onSACK(now vt.Time, base wire.PSN, bitmap uint64) {
 		if k.msg != nil {
 			k.msg.begun = true
 		}
+		p.arrives(k)
 		s.land(k)
 		s.unqueue(k)
 	}

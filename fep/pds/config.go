@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/wire"
 )
 
@@ -26,12 +28,14 @@ type Config struct {
 	NextHop wire.MAC   // of the far port of the one link
 	FA      netip.Addr // fabric address
 
-	PayloadMTU int    // SES payload bytes of a full packet
-	Window     int64  // bytes in flight per PDC and direction, in nominal bytes (uet-cms.md 1); 0: 150 000, 100 Gb/s x 12 us
-	LB         string // LBSpray (default) or LBFixed
-	NoCRC      bool   // leave out the CRC trailer (uet-wire.md 14)
-	ByRef      bool   // payload stays in the sender's memory until it has arrived: all nodes share one address space
-	CSIG       string // CSIGOff (default), CSIGCompact or CSIGWide
+	PayloadMTU int         // SES payload bytes of a full packet
+	Window     int64       // bytes in flight per PDC and direction, in nominal bytes (uet-cms.md 1); 0: 150 000, 100 Gb/s x 12 us
+	LB         string      // LBSpray (default), LBFixed or what lb.Parse knows
+	Balance    lb.Params   // parameters of the load balancer, but for those that its name has
+	CC         *cms.Config // congestion control, nil: the fixed window. It need not be resolved, nor have an MTU
+	NoCRC      bool        // leave out the CRC trailer (uet-wire.md 14)
+	ByRef      bool        // payload stays in the sender's memory until it has arrived: all nodes share one address space
+	CSIG       string      // CSIGOff (default), CSIGCompact or CSIGWide
 
 	CSIGCompactTPID, CSIGWideTPID wire.EtherType // of the tags; 0: 0xCCDD and 0xCCDE
 
@@ -58,7 +62,7 @@ type Config struct {
 	RTOMax       time.Duration // 0: 4 s
 	MaxRTORetx   int           // Max_RTO_Retx_Cnt, 0: 5; 15: no limit
 	NackRetxTime time.Duration // NACK_Retx_Time, 0: 1 ms
-	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; 31: no limit; trims do not count: with a fixed window nothing makes them stop
+	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; 31: no limit; trims count with NSCC only: else nothing makes them stop
 
 	NoInfer      bool          // no inference of losses from later packets, and no probing of a silent tail (10.2)
 	InferEV      bool          // inference from packets with the same entropy value (10.3)
@@ -118,6 +122,9 @@ func (c *Config) Resolve() error {
 	if c.LB == "" {
 		c.LB = LBSpray
 	}
+	if err := c.resolveCongestion(); err != nil {
+		return err
+	}
 	return c.check()
 }
 
@@ -136,10 +143,47 @@ func (c *Config) resolveTimes() {
 	or(&c.NewPDCTime, 5*time.Millisecond)
 }
 
-func (c *Config) check() error {
-	if c.LB != LBSpray && c.LB != LBFixed {
-		return fmt.Errorf("load balancer %q: is neither %s nor %s", c.LB, LBSpray, LBFixed)
+// balanced says whether entropy values are chosen by what became of packets.
+func (c *Config) balanced() bool { return c.LB != LBSpray && c.LB != LBFixed }
+
+func (c *Config) resolveCongestion() error {
+	if c.balanced() {
+		named, err := lb.Parse(c.LB)
+		if err != nil {
+			return err
+		}
+		c.Balance.Algorithm = named.Algorithm
+		if named.SubPaths != 0 {
+			c.Balance.SubPaths = named.SubPaths
+		}
+		if c.CC != nil {
+			or(&c.Balance.RTT, c.CC.Net.BaseRTT)
+		}
+		if c.Balance.RTO == 0 {
+			c.Balance.RTO = max(c.RTOInit, c.Balance.RTT)
+		}
+		if err := c.Balance.Resolve(); err != nil {
+			return fmt.Errorf("load balancer: %w", err)
+		}
 	}
+	if c.CC == nil {
+		return nil
+	}
+	cc := *c.CC // the caller's own stays as it is
+	c.CC = &cc
+	if cc.Net.MTU == 0 {
+		cc.Net.MTU = c.nominal(wire.NextRequestStd.HeaderLen(), c.PayloadMTU)
+	}
+	if cc.NSCC.AckTrigger == 0 && c.AckGenTrigger > 0 {
+		cc.NSCC.AckTrigger = int64(c.AckGenTrigger)
+	}
+	if err := cc.Resolve(); err != nil {
+		return fmt.Errorf("congestion control: %w", err)
+	}
+	return nil
+}
+
+func (c *Config) check() error {
 	switch c.CSIG {
 	case "", CSIGOff, CSIGCompact, CSIGWide:
 	default:
@@ -162,11 +206,25 @@ func (c *Config) check() error {
 
 // nominal is the nominal size of a request packet with n bytes of payload: UDP length + 40 (uet-cms.md 1).
 func (c *Config) nominal(ses, n int) int {
-	size := wire.UDPLen + wire.TypeRUDReq.HeaderLen() + ses + n + 40
+	size := wire.UDPLen + c.requestType(RUD).HeaderLen() + ses + n + 40
 	if !c.NoCRC {
 		size += wire.CRCLen
 	}
 	return size
+}
+
+// requestType is the type of data packets: those of a source that waits for credit say how much it wants.
+func (c *Config) requestType(mode Mode) wire.PDSType {
+	credit := c.CC != nil && c.CC.Algorithm.Credits()
+	switch {
+	case mode == ROD && credit:
+		return wire.TypeRODCCReq
+	case mode == ROD:
+		return wire.TypeRODReq
+	case credit:
+		return wire.TypeRUDCCReq
+	}
+	return wire.TypeRUDReq
 }
 
 // Patience is how long a packet is tried before its PDC is given up: the sum of its timeouts.

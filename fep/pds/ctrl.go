@@ -81,8 +81,15 @@ func (p *PDC) onCtrl(now vt.Time, a *arrival, c wire.Ctrl) {
 			n.flags |= uint8(wire.AckP)
 			n.opaque, n.payload = c.ProbeOpaque(), c.Payload()
 		}
-	case ctl == wire.CtlCredit || ctl == wire.CtlCreditRequest:
+	case ctl == wire.CtlCredit:
 		m.C[CreditRx]++
+		if p.cg != nil && p.cg.ctx != nil {
+			p.onCredit(now, c.Payload()>>8)
+			p.afterFeedback(now)
+		}
+	case ctl == wire.CtlCreditRequest:
+		m.C[CreditRx]++
+		p.onCreditRequest(now, c.Payload())
 	case ctl == wire.CtlNegotiation:
 		m.C[NegotiationRx]++
 	default:

@@ -22,7 +22,8 @@
 // the state of that moment. Between that and the ring entry of its PSN nothing is copied: SES gives header and payload
 // again for a retransmission.
 //
-// It does not choose windows and entropy values by congestion (a fixed window stands in), does not encrypt (Secure has the
+// How much may be in flight, and which way it goes, fep/cms and fep/lb decide, if the configuration has them: else the window is
+// fixed, and entropy values are drawn. It does not encrypt (Secure has the
 // rules for PSNs), and does not interpret SES headers beyond the JobID. Rules follow uet-pds-ses.md sections 3 to 12, layouts
 // uet-wire.md (UE 1.0.3).
 package pds

@@ -3,18 +3,13 @@ package pds
 import (
 	"time"
 
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
 
 // few packets that were sent later and arrived make a loss thinkable; less never counts (uet-pds-ses.md 10.2).
 const few = 5
-
-// threshold is how many packets have to arrive that were sent after one, before that one counts as lost: min(1.5 x cwnd, maxwnd),
-// which is the window where that is fixed, and few at least (uet-pds-ses.md 10.2).
-func (m *Manager) threshold() uint32 {
-	return uint32(max(few, m.cfg.Window/int64(m.full)))
-}
 
 // suspects is how many bytes in flight are probably lost, though not for sure: few later packets have arrived. Up to an eighth
 // of the window they make room for others, so that a loss does not hold a window of one round trip up until it is sure.
@@ -38,9 +33,12 @@ func (p *PDC) infer(now vt.Time) {
 	if m.cfg.NoInfer || p.mode == ROD {
 		return
 	}
-	for s.nFly > 0 {
+	if s.nFly == 0 || int32(s.hiIdx-s.at(s.oldest).idx) < few {
+		return
+	}
+	for thresh := int32(p.threshold()); s.nFly > 0; {
 		k := s.at(s.oldest)
-		if int32(s.hiIdx-k.idx) < int32(m.thresh)*int32(1+k.repairs) { // each time more patient: what repairs a loss may be slow itself
+		if int32(s.hiIdx-k.idx) < thresh*int32(1+k.repairs) { // each time more patient: what repairs a loss may be slow itself
 			return
 		}
 		p.lost(now, k, CauseInfer)
@@ -55,7 +53,7 @@ func (p *PDC) lost(now vt.Time, k *Packet, why Cause) {
 		p.m.C[Recoveries]++
 	}
 	k.repairs = min(k.repairs+1, 100)
-	s.again(k, now+p.rto(k.rtos), why)
+	p.again(now, k, now+p.rto(k.rtos), why, cms.Inferred)
 	p.queueRetx()
 }
 
@@ -144,6 +142,7 @@ func (p *PDC) onProbed(now vt.Time, a wire.Ack) {
 	probed := s.probed
 	s.probed = 0
 	s.sampleProbe(now - probed)
+	p.baseProbed(now, now-probed)
 	wait := max(3*s.rttMin, s.srtt+4*s.rttvar)
 	s.probes = 0
 	if p.m.cfg.NoInfer || s.nFly == 0 {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -40,6 +42,9 @@ type Info struct {
 	End   End           // how it ended
 	Ended vt.Time       // when
 	Code  wire.NackCode // of the NACK that ended it, 0: none
+
+	CC *cms.View // of the congestion control context, which PDCs may share; nil: a fixed window
+	LB *lb.View  // of what is known of entropy values; nil: they are drawn without feedback
 
 	CSIG        bool   // packets come with CSIG tags; of the latest,
 	CSIGSignal  uint32 // the share of bandwidth that is left at the narrowest hop, in the steps of the tag's form
@@ -83,7 +88,7 @@ func (m *Manager) PDCs(now vt.Time, buf []Info) []Info {
 func (p *PDC) info(now vt.Time) Info {
 	s, d := &p.s, &p.d
 	i := Info{ID: p.id, PeerID: p.peerID, Peer: p.peer, Job: p.job, Mode: p.mode, TC: p.tc, Initiator: p.initiator, State: p.state,
-		InFlight: s.inflight, Window: p.m.cfg.Window, Start: s.start, RTT: time.Duration(s.rtt), RTTMin: time.Duration(s.rttMin),
+		InFlight: s.inflight, Window: p.window(), Start: s.start, RTT: time.Duration(s.rtt), RTTMin: time.Duration(s.rttMin),
 		RetxBy: p.retx, NackTx: p.nackTx, NackRx: p.nackRx, Age: now.Sub(p.opened), Idle: now.Sub(p.lastUse), Locks: len(p.locks), gen: p.gen}
 	i.Tx = SourceInfo{Next: s.next, Clear: s.clear, CACK: s.cack, MPRange: s.span, Unacked: s.unacked(), Backlog: s.backlog, Recovering: s.inRec}
 	i.Rx = DestInfo{CACK: d.base - 1, Max: d.maxRx, Clear: d.clear, MPRange: mpRange(p.m.cfg.MPR), OutOfOrder: d.ooo, Stored: len(d.kept)}
@@ -100,6 +105,14 @@ func (p *PDC) info(now vt.Time) Info {
 		i.Next, i.CACK = s.next, s.cack
 	} else {
 		i.Next, i.CACK = d.maxRx+1, d.base-1
+	}
+	if p.cg != nil && p.cg.ctx != nil {
+		v := p.cg.ctx.View()
+		i.CC = &v
+	}
+	if p.cg != nil && p.cg.bal != nil {
+		i.LB = &lb.View{}
+		p.cg.bal.Look(i.LB)
 	}
 	i.CSIG, i.CSIGSignal, i.CSIGLocator = d.sig.seen, d.sig.signal, d.sig.locator
 	return i
@@ -121,6 +134,8 @@ func (m *Manager) Residue() string {
 	add("control packets", m.ctl.n)
 	add("timers", m.wheel.Len())
 	add("ids", len(m.pdcs.free)-m.pdcs.n)
+	add("contexts", len(m.cccs))
+	add("contexts with something to send", m.cccActive)
 	add("RUDI packets", len(m.rudi.out))
 	add("RUDI messages", len(m.rudi.msgs))
 	return what

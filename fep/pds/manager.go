@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/internal/wheel"
@@ -15,6 +17,9 @@ type Host struct {
 	Pool  *link.Pool
 	Port  *link.Port
 	Timer func(t vt.Time) // asks for a call of Manager.Timer at t
+
+	// Rand gives the generator of the load balancer and of credit, afresh at every Reset; it may be nil where Config asks for neither.
+	Rand func() *rand.Rand
 }
 
 // Manager is the packet delivery sublayer of one end point: its PDCs, and the modes that have none. It is not for concurrent
@@ -30,11 +35,21 @@ type Manager struct {
 	wheel  wheel.Wheel
 	set    []vt.Time // when calls of Timer are due, the soonest last
 	full   int       // nominal bytes of a full packet
-	thresh uint32    // see infer
+	thresh uint32    // see PDC.threshold
+	maxWnd float64   // bytes: largest window of congestion control
 
 	rng   *rand.Rand // Start_PSNs, PDCIDs, pkt_ids
 	evRng *rand.Rand // entropy values
 	epoch uint64     // of the latest Reset
+
+	newRand   func() *rand.Rand
+	lbs       *lb.Pool // nil: LB is spray or fixed
+	onePath   bool     // its balancers use one EV for long, so that packets stay in order
+	cccs      map[cccKey]*ccc
+	cccID     uint8 // of the latest
+	cccActive int   // contexts with something to send
+	baseRTTs  map[netip.Addr]vt.Time
+	credits   *credits // nil: none are given
 
 	pdcs    pdcTable
 	bySYN   map[synKey]*PDC
@@ -62,10 +77,16 @@ type Manager struct {
 
 // New makes a manager for a configuration that Resolve has accepted. It counts into c. Reset comes before anything else.
 func New(cfg Config, h Host, up Upper, c *Counters) *Manager {
-	m := &Manager{C: c, cfg: cfg, up: up, pool: h.Pool, port: h.Port, setAt: h.Timer}
+	m := &Manager{C: c, cfg: cfg, up: up, pool: h.Pool, port: h.Port, setAt: h.Timer, newRand: h.Rand}
 	m.head = wire.FrameFields{DstMAC: cfg.NextHop, SrcMAC: cfg.MAC, Src: cfg.FA}
 	m.full = cfg.nominal(wire.NextRequestStd.HeaderLen(), cfg.PayloadMTU)
-	m.thresh = m.threshold()
+	m.thresh = uint32(max(few, cfg.Window/int64(m.full)))
+	if cc := cfg.CC; cc != nil {
+		m.maxWnd = cc.MaxWnd()
+		if cc.Algorithm.Credits() {
+			m.thresh = uint32(max(few, int64(2.25*cc.Net.BDP())/int64(m.full)))
+		}
+	}
 	return m
 }
 
@@ -87,6 +108,30 @@ func (m *Manager) Reset(now vt.Time, rng, evRng *rand.Rand) {
 	m.waiting, m.closing = nil, 0
 	m.ctl, m.rtxq, m.sendq = ctlQueue{}, pdcQueue{}, pdcQueue{}
 	m.rudi.reset(rng)
+	m.resetCongestion()
+}
+
+// resetCongestion forgets contexts and balancers. Resolve has accepted their parameters.
+func (m *Manager) resetCongestion() {
+	m.lbs, m.credits, m.cccActive = nil, nil, 0
+	m.cccs, m.baseRTTs = map[cccKey]*ccc{}, map[netip.Addr]vt.Time{}
+	credit := m.cfg.CC != nil && m.cfg.CC.Algorithm.Credits()
+	if !m.cfg.balanced() && !credit {
+		return
+	}
+	rng := m.newRand()
+	if m.cfg.balanced() {
+		m.lbs, _ = lb.NewPool(m.cfg.Balance, rng)
+		switch m.cfg.Balance.Algorithm {
+		case lb.ECMP, lb.Fixed, lb.PLB, lb.Flowlet:
+			m.onePath = true
+		}
+	}
+	if credit {
+		m.cccID = uint8(rng.Uint32()) // peers may still know those from before
+		pacer, _ := cms.NewPacer[creditDst](m.cfg.CC, rng)
+		m.credits = newCredits(m, pacer)
+	}
 }
 
 // Arm sets a timer of SES in the end point's one timer structure; its owner is told when it fires.

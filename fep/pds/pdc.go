@@ -62,6 +62,8 @@ type PDC struct {
 
 	s    source
 	d    dest
+	cg   *congestion   // of s; nil: a fixed window, and entropy values without feedback
+	src  *creditSource // the peer's context that gets credit from us
 	retx [NumCauses]uint32
 
 	nackTx, nackRx wire.NackCode // the latest
@@ -174,6 +176,10 @@ func (p *PDC) release(now vt.Time, why Counter, err *Error) {
 	m.wheel.Cancel(&p.ackT)
 	m.wheel.Cancel(&p.life)
 	p.dropStored()
+	p.unmanage(now)
+	if p.src != nil {
+		m.credits.leave(p)
+	}
 	p.s.forget()
 	p.s.drop(m)
 	p.d.drop(m)

@@ -3,6 +3,7 @@ package pds
 import (
 	"net/netip"
 
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -58,7 +59,7 @@ func (p *PDC) expire(now vt.Time, k *Packet, lowest bool) bool {
 		p.rewind(now, k.PSN, k.cause) // what was sent after it cannot have been accepted, and must not keep the window from it
 		return true
 	case k.flags&pktWait != 0:
-		s.again(k, now+p.rto(k.rtos), k.cause)
+		p.again(now, k, now+p.rto(k.rtos), k.cause, cms.GoBack)
 		return true
 	case k.flags&pktSacked != 0 && !lowest:
 		k.due = now + p.rto(0)
@@ -89,7 +90,7 @@ func (p *PDC) expire(now vt.Time, k *Packet, lowest bool) bool {
 		s.ev = m.randomEV() // this way leads nowhere
 		p.rewind(now, k.PSN, CauseRTO)
 	default:
-		s.again(k, now+p.rto(k.rtos), CauseRTO)
+		p.again(now, k, now+p.rto(k.rtos), CauseRTO, cms.TimedOut)
 	}
 	return true
 }
@@ -104,11 +105,15 @@ func (p *PDC) rewind(now vt.Time, psn wire.PSN, why Cause) {
 		s.backs = min(s.backs+1, 16)
 	}
 	s.back = psn
+	loss := cms.Inferred
+	if why == CauseRTO {
+		loss = cms.TimedOut
+	}
 	for q := psn; q != s.next; q++ {
 		k := s.at(q)
 		if k.flags&pktDone == 0 && k.flags&(pktSent|pktCtl) != 0 {
-			s.again(k, now+p.rto(k.rtos), why)
-			why = CauseGoBack
+			p.again(now, k, now+p.rto(k.rtos), why, loss)
+			why, loss = CauseGoBack, cms.GoBack
 		}
 	}
 	p.queueRetx()
@@ -193,6 +198,9 @@ func (p *PDC) onNack(now vt.Time, n wire.Nack, act nackAction) {
 	if act != nackIgnore {
 		p.nackRx = n.Code()
 	}
+	if act == nackNow || act == nackLater {
+		p.refusal(now, n, k)
+	}
 	switch act {
 	case nackClose:
 		p.fail(now, n.Code())
@@ -224,6 +232,7 @@ func (p *PDC) onNack(now vt.Time, n wire.Nack, act nackAction) {
 			p.arm(&p.rtx, k.due)
 		}
 	}
+	p.afterFeedback(now)
 	p.after(now)
 }
 
@@ -232,7 +241,7 @@ func (p *PDC) onNack(now vt.Time, n wire.Nack, act nackAction) {
 // It does too while they hold that room themselves.
 func (p *PDC) exhausted(now vt.Time, k *Packet, code wire.NackCode) bool {
 	switch {
-	case isTrim(code):
+	case isTrim(code) && !p.minds():
 		return false
 	case code == wire.NackNoGtdDelAvail && p.group != nil && (p.group.moved.Add(p.m.cfg.NackRetxTime) > k.sent || p.ownRoom(k)):
 		k.nacks = 0
@@ -282,7 +291,7 @@ func (p *PDC) refused(now vt.Time, k *Packet, code wire.NackCode, act nackAction
 			p.rewind(now, k.PSN, why)
 		}
 	case act == nackNow:
-		s.again(k, now+p.rto(k.rtos), why)
+		p.again(now, k, now+p.rto(k.rtos), why, cms.GoBack)
 	default:
 		s.land(k)
 		s.unqueue(k)
@@ -314,13 +323,14 @@ func (p *PDC) rebase(now vt.Time, start wire.PSN) {
 	s.nFly, s.inflight, s.nQueued = 0, 0, 0
 	for q := old.clear + 1; q != old.next; q++ {
 		k := old.at(q)
+		p.vanishes(now, k, cms.GoBack)
 		n := s.at(q + delta)
 		*n = *k
 		n.PSN = q + delta
 		n.flags &^= pktFlying | pktQueued | pktWait | pktSacked
 		n.rtos, n.nacks = 0, 0
 		if n.flags&pktDone == 0 {
-			s.again(n, now+p.rto(0), CauseRebase)
+			p.again(now, n, now+p.rto(0), CauseRebase, cms.GoBack)
 		}
 	}
 	clear(old.ring)

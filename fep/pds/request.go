@@ -43,6 +43,7 @@ func (m *Manager) onRequest(now vt.Time, a *arrival) {
 		return
 	}
 	p.onClear(r.ClearPSN())
+	p.wants(now, a, r, false, false)
 	p.receive(now, a, r)
 }
 

@@ -11,7 +11,7 @@ func (m *Manager) Room(peer netip.Addr, job uint32, tc uint8, mode Mode) (bytes 
 	}
 	for _, p := range g.pdcs {
 		if p.state == Opening || p.state == Established {
-			bytes, ok = max(bytes, m.cfg.Window-p.s.inflight-p.s.backlog), true
+			bytes, ok = max(bytes, p.window()-p.s.inflight-p.s.backlog), true
 		}
 	}
 	return bytes, ok

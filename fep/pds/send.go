@@ -19,7 +19,7 @@ func (p *PDC) nextRetx(now vt.Time) *link.Frame {
 		s.cursor++
 	}
 	k := s.at(s.cursor)
-	if !p.windowOpen(int(k.size)) {
+	if !p.mayFly(now, k, int(k.size)) {
 		return nil // the ACK that opens the window queues the PDC again
 	}
 	s.unqueue(k)
@@ -54,10 +54,13 @@ func (p *PDC) nextNew(now vt.Time) *link.Frame {
 	if msg == nil {
 		msg = s.unlink()
 		s.cur = msg
+		if p.cg != nil {
+			p.cg.msg = max(1, msg.left)
+		}
 	}
 	n, hdr := msg.S.Next()
 	size := m.cfg.nominal(hdr.HeaderLen(), n)
-	if shut := s.next.Diff(s.cack) > s.span; shut || !p.windowOpen(size) || p.synLimit() {
+	if shut := s.next.Diff(s.cack) > s.span; shut || !p.mayFly(now, nil, size) || p.synLimit() {
 		if s.owe {
 			p.sendClear()
 		}
@@ -83,7 +86,9 @@ func (p *PDC) nextNew(now vt.Time) *link.Frame {
 		msg.left = 0
 		s.cur = nil
 	}
-	return p.buildData(now, k, false)
+	fr := p.buildData(now, k, false)
+	p.onBacklog()
+	return fr
 }
 
 // atLimit reports that the PDC has used up its range of PSNs and takes no further message.
@@ -140,6 +145,10 @@ func (p *PDC) dataEV(k *Packet, again bool) uint16 {
 // than the peer may let come before it says anything: else a window of one round trip runs dry while the peer still counts.
 func (p *PDC) wantAck(k *Packet, again bool) bool {
 	s, c := &p.s, &p.m.cfg
+	if p.cg != nil && p.cg.ctx != nil {
+		return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 && !k.msg.More || p.cg.ctx.AckRequest() ||
+			k.PSN.Diff(s.cack) >= s.span
+	}
 	room, lump := int64(p.m.full), int64(c.AckGenTrigger)
 	if s.inRec || c.Window < 4*lump {
 		room = max(room, lump)
@@ -153,6 +162,9 @@ func (p *PDC) depart(now vt.Time, k *Packet) {
 	s := &p.s
 	s.fly(k)
 	k.sent = now
+	if p.cg != nil {
+		p.sent(now, k)
+	}
 	s.setDue(k, now+p.rto(k.rtos))
 	s.act = now
 	p.lastUse = now
@@ -165,13 +177,18 @@ func (p *PDC) depart(now vt.Time, k *Packet) {
 // buildData builds the packet of a ring entry with the state of now: CLEAR, SYN, AR and EV are chosen afresh.
 func (p *PDC) buildData(now vt.Time, k *Packet, again bool) *link.Frame {
 	m, s := p.m, &p.s
+	idle := s.nFly == 0
 	p.depart(now, k)
-	k.ev = p.dataEV(k, again)
+	if p.cg != nil && p.cg.bal != nil {
+		k.ev = p.cg.choose(now, k, again, idle)
+	} else {
+		k.ev = p.dataEV(k, again)
+	}
 	dscp := m.cfg.DSCPData
-	r := wire.RequestFields{Type: wire.TypeRUDReq, Next: k.hdr, PSN: k.PSN, SPDCID: p.id, DPDCID: p.peerID,
+	r := wire.RequestFields{Type: m.cfg.requestType(p.mode), Next: k.hdr, PSN: k.PSN, SPDCID: p.id, DPDCID: p.peerID,
 		ClearOffset: int16(s.clear.Diff(k.PSN))}
-	if p.mode == ROD {
-		r.Type = wire.TypeRODReq
+	if p.cg != nil && p.cg.ctx != nil {
+		r.CCCID, r.CreditTarget = p.cg.ctx.id, p.cg.ctx.CreditTarget(m.cccActive)
 	}
 	if again {
 		dscp = m.cfg.DSCPRetx

@@ -3,6 +3,7 @@ package pds
 import (
 	"math/bits"
 
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -18,6 +19,8 @@ const (
 	pktAgain                     // went out more than once
 	pktCtl                       // Close Command, Close Request
 	pktLast                      // of its message
+	pktMarked                    // congestion control has taken it out of flight, to be sent again
+	pktKnown                     // congestion control knows that it has arrived: it counts no longer
 )
 
 // Packet is what a source keeps of an unacknowledged PSN, or of a RUDI packet.
@@ -36,6 +39,7 @@ type Packet struct {
 	cause   Cause
 	repairs uint8 // times that inference took it for lost
 	later   uint8 // packets with the same EV that were sent later and arrived
+	sends   uint8 // times that it was sent, with congestion management only
 	hdr     wire.NextHdr
 	idx     uint32   // counts transmissions
 	prev    wire.PSN // in the order of sending, while flying
@@ -205,6 +209,7 @@ func (s *source) takeAll(p *PDC) []*Msg {
 		add(msg)
 		msg.unlock()
 	}
+	p.settle()
 	s.forget()
 	return all
 }
@@ -271,8 +276,11 @@ func (s *source) setDue(k *Packet, at vt.Time) {
 	s.dueAt = min(s.dueAt, at)
 }
 
-// again marks a packet for retransmission. Until it leaves, its timer still runs, in case the port never asks.
-func (s *source) again(k *Packet, due vt.Time, why Cause) {
+// again marks a packet for retransmission. Until it leaves, its timer still runs, in case the port never asks. If it was in flight
+// until now, loss is what congestion control is told.
+func (p *PDC) again(now vt.Time, k *Packet, due vt.Time, why Cause, loss cms.Loss) {
+	s := &p.s
+	p.vanishes(now, k, loss)
 	s.land(k)
 	k.flags &^= pktSacked | pktWait
 	k.cause = why
@@ -292,6 +300,8 @@ func (p *PDC) enqueue(now vt.Time, msg *Msg) {
 		p.locks = append(p.locks, msg)
 	}
 	p.s.push(msg)
+	p.manage(now)
+	p.onBacklog()
 	p.queueSend()
 	p.arm(&p.rtx, now+p.rto(0))
 }

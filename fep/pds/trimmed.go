@@ -3,6 +3,7 @@ package pds
 import (
 	"net/netip"
 
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -64,6 +65,7 @@ func (m *Manager) trimmedRequest(now vt.Time, a *arrival, code wire.NackCode) {
 		m.C[StaleAck]++
 		return
 	}
+	p.wants(now, a, r, true, code == wire.NackTrimmed)
 	switch p.d.classify(r.PSN(), m.cfg.MPR) {
 	case placeOut:
 		m.C[StaleAck]++
@@ -111,7 +113,7 @@ func (m *Manager) trimmedAck(now vt.Time, a *arrival) {
 	}
 	q := p.s.at(k.AckPSN())
 	if q.flags&pktDone == 0 && q.flags&pktSent != 0 {
-		p.s.again(q, now+p.rto(q.rtos), CauseTrim)
+		p.again(now, q, now+p.rto(q.rtos), CauseTrim, cms.GoBack)
 		p.queueRetx()
 	}
 }

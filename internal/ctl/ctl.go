@@ -47,6 +47,8 @@ type Config struct {
 	Real       bool          `json:"real"`              // --time real
 	Gateway    *Neighbour    `json:"gateway,omitempty"` // host nodes: the switch that they hang on
 	Window     int64         `json:"window,omitempty"`  // end points: bytes in flight per PDC
+	BaseRTT    time.Duration `json:"baseRtt,omitempty"` // end points: of the longest idle path
+	Trims      bool          `json:"trims,omitempty"`   // end points: the switches trim
 	Routes     []RouteGroup  `json:"routes,omitempty"`  // switches
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/engine"
 	"github.com/uetlab/uetlab/internal/link"
@@ -130,6 +131,9 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop, DSCPUnmanaged: cfg.DSCP.Unreliable}
 	if p.FEP != nil {
 		fc.LB, fc.CSIG = p.FEP.LB, p.FEP.CSIG
+		if err := manage(&fc, cfg); err != nil {
+			return fmt.Errorf("node %s: %w", p.Name, err)
+		}
 		semantics(p.FEP, &fc)
 	}
 	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
@@ -141,6 +145,24 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		fc.NewPDCTime, fc.CloseReqTime = 100*time.Millisecond, 50*time.Millisecond
 	}
 	n.FEP = fep.New(n.Node, fc)
+	return nil
+}
+
+// manage sets up congestion management. At the wall's pace round trips are the machine's, and only the fixed window makes sense.
+func manage(fc *fep.Config, cfg *ctl.Config) error {
+	p := cfg.Node.FEP
+	fc.Balance.RTT = cfg.BaseRTT
+	if p.AckEach {
+		fc.AckGenTrigger = -1
+	}
+	if p.CC == "" || cfg.Real {
+		return nil
+	}
+	a, err := cms.ParseAlgorithm(p.CC)
+	if err != nil {
+		return err
+	}
+	fc.CC = &cms.Config{Algorithm: a, Net: cms.Network{Rate: cfg.Node.Ports[0].Rate, BaseRTT: cfg.BaseRTT, Trimming: cfg.Trims}}
 	return nil
 }
 
@@ -256,7 +278,9 @@ func Config(plan *topology.Plan, id int, seed uint64, routes []topology.Route) *
 		c.Window = p.FEP.Window
 	}
 	if p.Kind == topology.KindFEP {
+		c.BaseRTT = plan.BaseRTT
 		if sw := plan.Nodes[p.Ports[0].Peer].Switch; sw != nil {
+			c.Trims = sw.Trim.Enabled
 			c.Class, c.CSIG = sw.Classes[plan.DSCP.Data], [2]uint16{sw.CSIG.Compact, sw.CSIG.Wide}
 		}
 	}
