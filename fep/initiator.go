@@ -151,13 +151,10 @@ func (ep *Endpoint) start(now vt.Time, op *Op) error {
 		m.expose()
 	}
 	if m.Mode == pds.ROD && m.isSend() {
-		m.stream = to.streamTo(f, spaceOf(m.op))
-		if !m.stream.add(m) {
-			return nil
-		}
+		to.streamTo(f, spaceOf(m.op)).enter(now, m)
+		return nil
 	}
 	m.submit(now)
-	f.m.Kick(now)
 	return nil
 }
 
@@ -184,6 +181,9 @@ func (ep *Endpoint) admit(op *Op) (*peer, error) {
 	}
 	if op.Kind >= OpAtomic {
 		return to, ep.admitAtomic(op)
+	}
+	if op.Flags&FlagInject != 0 && op.Buf.pull(0, n) != nil {
+		return nil, ErrMemory
 	}
 	return to, nil
 }
@@ -215,7 +215,7 @@ func (m *txMsg) plan(op *Op) {
 	if m.isSend() {
 		m.planSend()
 	}
-	if m.to.small && m.Mode <= pds.ROD && int(m.length) <= ep.f.cfg.PayloadMTU {
+	if m.to.small && m.Mode <= pds.ROD && int(m.length) <= ep.f.cfg.PayloadMTU && m.early.wait == nil {
 		m.shrink()
 	}
 }
