@@ -163,7 +163,7 @@ func (ep *Endpoint) Close(now vt.Time) {
 		ep.q.drain(now, ErrClosed)
 	}
 	ep.q.users = without(ep.q.users, ep)
-	ep.mem.DetachAll()
+	ep.mem.DeregisterAll()
 	ep.av = nil
 	if len(f.tombs) == mostTombs {
 		f.dir.remove(f.tombs[0].ep)
