@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -310,8 +311,13 @@ func TestDamagedEarly(t *testing.T) {
 			}
 		}
 		for i, f := range x.feps {
-			if f.rx.n != 0 || f.mids.n != 0 { // a PDC may go on asking for its end: retransmissions are without limit here
+			if f.rx.n != 0 || f.mids.n != 0 {
 				t.Errorf("node %d: left: %d messages, %d message IDs", i, f.rx.n, f.mids.n)
+			}
+			for _, p := range f.PDCs(nil) { // seen once in thousands: its Close Command is repeated, here without limit
+				if p.State != pds.CloseWait {
+					t.Errorf("node %d: left: %+v", i, p)
+				}
 			}
 		}
 		if t.Failed() {
