@@ -277,8 +277,11 @@ func TestHeldUpStreamGoesOn(t *testing.T) {
 // TestDamagedEarly changes bytes of SES headers on their way, with a right checksum: nothing panics, every operation still ends once, and
 // nothing is left.
 func TestDamagedEarly(t *testing.T) {
-	start := rand.Uint64()
-	for i := range uint64(300) {
+	start, n := rand.Uint64(), uint64(300)
+	if *earlySeed != 0 {
+		start, n = *earlySeed, 1
+	}
+	for i := range n {
 		seed := start + i
 		x := newEarlyRun(t, seed)
 		clean := x.script
@@ -321,7 +324,7 @@ func TestDamagedEarly(t *testing.T) {
 			}
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.Fatalf("-earlyseed %d", seed)
 		}
 	}
 }
