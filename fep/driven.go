@@ -129,11 +129,14 @@ func (ep *Endpoint) tell(now vt.Time, to *peer, c *control, by owner) *txMsg {
 	m := ep.errand(now, controlOf(to), wire.OpSend, ep.job, by)
 	c.ri = to.ri[spaceSend]
 	m.kind, m.early.notice = OpSend, true
-	if ep.cfg.Ordered {
-		m.Mode = pds.ROD
-	}
 	m.inject = c.append(m.inject[:0])
 	m.buf, m.length = Buffer{B: m.inject}, controlLen
+	if ep.cfg.Ordered { // receives are to be taken in the order of posting, also if the peer refuses some for now
+		m.Mode = pds.ROD
+		ep.open.add(m)
+		m.to.streamTo(ep.f, spaceSend).enter(now, m)
+		return m
+	}
 	m.begin(now)
 	return m
 }
@@ -176,7 +179,6 @@ func (m *txMsg) drive(now vt.Time, n *notice) {
 		m.flags &^= FlagData
 	}
 	m.submitSoon(now)
-	m.ep.f.m.Kick(now)
 }
 
 // alone says that the write says all: completion data can only tell that it is done.

@@ -7,9 +7,6 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// kindEarlyEnd is a packet that ends a deferred message before all of it was sent (uet-pds-ses.md 15.4).
-const kindEarlyEnd = 2
-
 // txEarly is what a message has at its initiator beside what all have, if it may come before its receive or serves one that did
 // (uet-pds-ses.md section 15).
 type txEarly struct {

@@ -54,7 +54,8 @@ type Endpoint struct {
 }
 
 // Open makes an endpoint. onComplete, which may be nil, is called once for every operation, as a class 4 call. It fails with
-// ErrAddress if somebody else is reachable there, and ErrInvalid if the queue is another FEP's.
+// ErrAddress if somebody else is reachable there, ErrClosed if the queue is, and ErrInvalid if that is another FEP's, or SendRI is the
+// index of control messages (0xFFE).
 func (f *FEP) Open(cfg EndpointConfig, onComplete func(now vt.Time, c Completion)) (*Endpoint, error) {
 	ep := &Endpoint{f: f, cfg: cfg, job: cfg.Job & 0xFFFFFF, pid: cfg.PID & 0xFFF, initiator: cfg.Initiator, absolute: cfg.Absolute,
 		profiles: cfg.Profiles & allProfiles, done: onComplete, ranks: map[uint32]int{}, q: cfg.Queue}
@@ -74,8 +75,11 @@ func (f *FEP) Open(cfg EndpointConfig, onComplete func(now vt.Time, c Completion
 		ep.cfg.MinMultiRecv = 64
 	}
 	ep.cfg.earlyDefaults()
-	if ep.q != nil && ep.q.f != f {
+	switch {
+	case ep.q != nil && ep.q.f != f, ep.ri[spaceSend] == controlRI:
 		return nil, ErrInvalid
+	case ep.q != nil && ep.q.closed:
+		return nil, ErrClosed
 	}
 	if !f.dir.add(ep) {
 		return nil, ErrAddress
@@ -97,7 +101,7 @@ func (ep *Endpoint) SetOrdered(on bool) { ep.cfg.Ordered = on }
 func (ep *Endpoint) SetTC(tc uint8) { ep.cfg.TC = tc }
 
 // Post begins an operation; op is copied. It fails, and the operation does not exist, with ErrPeer, ErrTooLarge, ErrDatagram,
-// ErrUnsupported, ErrWildcard, ErrInvalid, ErrAgain or ErrClosed.
+// ErrUnsupported, ErrWildcard, ErrInvalid, ErrMemory, ErrAgain or ErrClosed.
 func (ep *Endpoint) Post(now vt.Time, op *Op) error {
 	switch {
 	case ep.closed:
@@ -159,12 +163,19 @@ func (ep *Endpoint) Close(now vt.Time) {
 		ep.q.drain(now, ErrClosed)
 	}
 	ep.q.users = without(ep.q.users, ep)
-	ep.mem.DetachAll()
+	ep.mem.DeregisterAll()
 	ep.av = nil
+	if len(f.tombs) == mostTombs {
+		f.dir.remove(f.tombs[0].ep)
+		f.tombs = f.tombs[1:]
+	}
 	f.tombs = append(f.tombs, tomb{ep, now})
 	f.armSweep(now)
 	f.m.Kick(now)
 }
+
+// mostTombs is how many of them there are.
+const mostTombs = 1024
 
 // tomb is an endpoint that was closed a while ago: latecomers get another answer than those to a wrong address.
 type tomb struct {
@@ -179,7 +190,7 @@ func (ep *Endpoint) reset() {
 	ep.gens = [numSpaces]generation{}
 	for _, p := range ep.av {
 		if p != nil {
-			p.streams = [numSpaces]*stream{}
+			p.streams, p.control = [numSpaces]*stream{}, nil
 		}
 	}
 }

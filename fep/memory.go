@@ -50,11 +50,9 @@ func (ep *Endpoint) RegisterMR(m MR) (key uint64, err error) {
 // Deregister takes memory back. When it returns the FEP holds no reference to it: what is under way with it ends in an error, with
 // BAD_MKEY at a peer that writes, and return data without data at one that reads. It fails if there is no such key.
 func (ep *Endpoint) Deregister(key uint64) error {
-	r, err := ep.mem.Deregister(key, nil)
-	if err != nil {
+	if err := ep.mem.Deregister(key); err != nil {
 		return fmt.Errorf("fep: %w", err)
 	}
-	r.Detach()
 	return nil
 }
 

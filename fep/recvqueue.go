@@ -9,7 +9,7 @@ import (
 // first message that matches it, whichever endpoint that is for.
 type RecvQueue struct {
 	f        *FEP
-	shared   bool
+	closed   bool                            // no receives any more, and no messages wait for any
 	done     func(now vt.Time, c Completion) // of receives that no message took
 	minMulti int
 	untagged *match.Posted[*recvOp]
@@ -42,7 +42,6 @@ func (f *FEP) OpenRecvQueue(minMultiRecv int, onComplete func(now vt.Time, c Com
 		minMultiRecv = 64
 	}
 	q := f.newRecvQueue(minMultiRecv, nil)
-	q.shared = true
 	if onComplete != nil {
 		q.done = func(now vt.Time, c Completion) { q.out.add(now, f, &onComplete, &c) }
 	}
@@ -55,12 +54,15 @@ func (f *FEP) newRecvQueue(minMulti int, done func(vt.Time, Completion)) *RecvQu
 	return &RecvQueue{f: f, done: done, minMulti: minMulti, untagged: match.NewPosted[*recvOp](seed), tagged: match.NewPosted[*recvOp](seed)}
 }
 
-// Post adds a receive. Of a tagged one Peer is the source's initiator ID, or AnySource. It fails with ErrInvalid or ErrWildcard.
+// Post adds a receive. Of a tagged one Peer is the source's initiator ID, or AnySource. It fails with ErrInvalid, ErrWildcard or
+// ErrClosed.
 func (q *RecvQueue) Post(now vt.Time, op *Op) error {
-	if op.Kind != OpRecv && op.Kind != OpTagRecv {
+	switch {
+	case q.closed:
+		return ErrClosed
+	case op.Kind != OpRecv && op.Kind != OpTagRecv:
 		return ErrInvalid
-	}
-	if op.Ignore != 0 && q.f.cfg.Profiles&HPC == 0 {
+	case op.Ignore != 0 && q.f.cfg.Profiles&HPC == 0:
 		return ErrWildcard
 	}
 	return q.post(now, op, uint32(op.Peer))
@@ -185,6 +187,7 @@ func (q *RecvQueue) drain(now vt.Time, err error) {
 
 // Close ends a shared queue: no receive of it is touched any more. Endpoints that use it have none from now on.
 func (q *RecvQueue) Close(now vt.Time) {
+	q.closed = true
 	for m := q.f.rx.head; m != nil; m = m.next {
 		if m.recv != nil && m.recv.q == q {
 			m.abandon(now)

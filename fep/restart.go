@@ -163,16 +163,24 @@ func (p *peer) streamTo(f *FEP, s space) *stream {
 // adopt takes the generation that the target has named.
 func (m *txMsg) adopt(gen uint8) { m.to.streamTo(m.ep.f, spaceOf(m.op)).gen = gen }
 
-// add puts a message at the end. False says that it has to wait for its turn.
-func (s *stream) add(m *txMsg) bool {
-	m.before, m.after = s.tail, nil
+// enter puts a message at the end, and sends it if it does not have to wait for its turn.
+func (s *stream) enter(now vt.Time, m *txMsg) {
+	m.stream, m.before, m.after = s, s.tail, nil
 	if s.tail == nil {
 		s.head = m
 	} else {
 		s.tail.after = m
 	}
 	s.tail = m
-	return !s.blocked
+	if !s.blocked && !m.submit(now) {
+		s.stall(now)
+	}
+}
+
+// stall waits for a message ID.
+func (s *stream) stall(now vt.Time) {
+	s.blocked = true
+	s.f.m.Arm(&s.timer, now.Add(s.f.cfg.RestartWait))
 }
 
 // remove takes a message out that is finished, and says whether that was a success.
@@ -220,8 +228,7 @@ func (s *stream) Fire(now vt.Time, _ *wheel.Timer) {
 		}
 		again := m.state == txBackoff
 		if !m.submit(now) {
-			s.blocked = true // no message ID is free
-			s.f.m.Arm(&s.timer, now.Add(s.f.cfg.RestartWait))
+			s.stall(now)
 			return
 		}
 		if again {

@@ -8,6 +8,10 @@ type spans []span
 
 type span struct{ from, to uint32 }
 
+// mostSpans is how many ranges a set has at most. A reader that takes packets in a row makes no more than its window has, so beyond that
+// those are not noted that touch no other.
+const mostSpans = 1 << 14
+
 // add puts a range in.
 func (s *spans) add(from, to uint32) {
 	if from >= to {
@@ -25,7 +29,9 @@ func (s *spans) add(from, to uint32) {
 		from, to = min(from, (*s)[j].from), max(to, (*s)[j].to)
 		j++
 	}
-	*s = slices.Replace(*s, i, j, span{from, to})
+	if i < j || len(*s) < mostSpans {
+		*s = slices.Replace(*s, i, j, span{from, to})
+	}
 }
 
 // covers says whether a whole range is in the set.

@@ -185,7 +185,7 @@ func (f *FEP) account(now vt.Time, m *rxMsg, q *packet, resp *response) {
 			resp.op = wire.RespResponse
 		}
 		if m.op == wire.OpWrite || q.isSend() {
-			resp.mod = min(m.length, uint32(m.room))
+			resp.mod = uint32(min(int(m.length), m.room))
 		}
 		f.arrived(now, m, resp)
 	}

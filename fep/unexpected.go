@@ -138,6 +138,7 @@ func (f *FEP) newLanding(now vt.Time, m *rxMsg, q *packet, s space) *landing {
 // unmatched decides about a message for which there is no receive.
 func (f *FEP) unmatched(now vt.Time, m *rxMsg, q *packet, s space) outcome {
 	switch p := m.ep.profiles; {
+	case m.ep.q.closed:
 	case q.op.IsDeferrable() && p&AIFull != 0:
 		return f.deferMessage(now, m, q, s)
 	case p&HPC != 0:

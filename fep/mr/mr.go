@@ -4,8 +4,7 @@
 //
 // A key that was revoked opens nothing, at once and for good: keys that the table chose are never given again (of those for
 // the small header, which has room for 12 bits only, not before 128 others of that index), and a region that was revoked never
-// becomes another one, so that whoever still holds it finds out. Uses under way (a read that is being answered) are counted, and
-// the owner of the memory may wait for their end or take it away from them.
+// becomes another one, so that whoever still holds it (a read that is being answered) finds out. It has no memory any more.
 //
 // A key:
 //
@@ -61,63 +60,21 @@ type Config struct {
 
 // Region is registered memory. It stays what it is after it was revoked.
 type Region[M any] struct {
-	table   *Table[M]
 	cfg     Config
 	mem     M
-	uses    int
-	revoked bool
-	gone    bool // detached: mem is empty
-	idle    func(*Region[M])
+	revoked bool // mem is empty
 }
 
 // Key is the region's key as peers must name it.
 func (r *Region[M]) Key() uint64 { return r.cfg.Key }
 
-// Config is what the region was registered with, its key and flags completed.
-func (r *Region[M]) Config() Config { return r.cfg }
+// Memory is what the owner registered; false if the region is revoked.
+func (r *Region[M]) Memory() (M, bool) { return r.mem, !r.revoked }
 
-// Memory is what the owner registered; false if it was taken away: by Detach, or because the region is revoked and the last use
-// ended.
-func (r *Region[M]) Memory() (M, bool) { return r.mem, !r.gone }
-
-// Revoked reports whether the region's key opens it no more.
-func (r *Region[M]) Revoked() bool { return r.revoked }
-
-// Uses is the number of uses under way.
-func (r *Region[M]) Uses() int { return r.uses }
-
-// Use notes that a use begins which goes on after this event; Done must follow.
-func (r *Region[M]) Use() { r.uses++ }
-
-// Done notes that a use ended. The last one of a revoked region calls what Deregister was given.
-func (r *Region[M]) Done() {
-	if r.uses == 0 {
-		panic("mr: a use ended that did not begin")
-	}
-	r.uses--
-	r.rest()
-}
-
-// rest is the end of a region that is revoked and not in use.
-func (r *Region[M]) rest() {
-	if r.uses > 0 || !r.revoked {
-		return
-	}
-	delete(r.table.waiting, r)
-	if idle := r.idle; idle != nil {
-		r.idle = nil
-		idle(r)
-	}
-	r.Detach()
-}
-
-// Detach takes the memory away from uses under way: Memory is empty from now on, and the table and the region hold no
-// reference to it. It is for a region that was revoked; another one is left alone.
-func (r *Region[M]) Detach() {
-	if r.revoked {
-		var none M
-		r.mem, r.gone = none, true
-	}
+// revoke takes the memory away from whoever holds the region: it keeps no reference to it.
+func (r *Region[M]) revoke() {
+	var none M
+	r.mem, r.revoked = none, true
 }
 
 // Request is what a peer asks for.

@@ -96,7 +96,7 @@ func TestRegisterRefuses(t *testing.T) {
 	if tab.Len() != 3 {
 		t.Errorf("%d regions", tab.Len())
 	}
-	if _, err := tab.Deregister(99, nil); !errors.Is(err, ErrNoRegion) {
+	if err := tab.Deregister(99); !errors.Is(err, ErrNoRegion) {
 		t.Error(err)
 	}
 }
@@ -119,8 +119,8 @@ func TestKeysAsThePageHasThem(t *testing.T) {
 		{"user's, index 0", Config{Key: 1 << 63}, 1 << 63},
 	} {
 		r := must(t, &tab, c.cfg, 1)
-		if r.Key() != c.want || r.Config().Key != c.want || r.Config().Idempotent != (c.want>>63 != 0) || r.Config().Optimized != (c.want>>62&1 != 0) {
-			t.Errorf("%s: key %#x, not %#x; %+v", c.name, r.Key(), c.want, r.Config())
+		if r.Key() != c.want || r.cfg.Key != c.want || r.cfg.Idempotent != (c.want>>63 != 0) || r.cfg.Optimized != (c.want>>62&1 != 0) {
+			t.Errorf("%s: key %#x, not %#x; %+v", c.name, r.Key(), c.want, r.cfg)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestRevokedKeysOpenNothing(t *testing.T) {
 	var tab Table[int]
 	write := func(key uint64) wire.ReturnCode { return code(&tab, Request{Key: key, Access: RemoteWrite, Length: 1}) }
 	old := must(t, &tab, Config{Size: 8, Access: RemoteWrite}, 1)
-	if _, err := tab.Deregister(old.Key(), nil); err != nil || !old.Revoked() {
+	if err := tab.Deregister(old.Key()); err != nil || !old.revoked {
 		t.Fatal(err)
 	}
 	if rc := write(old.Key()); rc != wire.RCBadMKey {
@@ -171,16 +171,15 @@ func TestRevokedKeysOpenNothing(t *testing.T) {
 	if rc := tab.Recheck(old); rc != wire.RCBadMKey {
 		t.Errorf("message that held the revoked region: %v", rc)
 	}
-	if _, err := tab.Deregister(old.Key(), nil); !errors.Is(err, ErrNoRegion) {
+	if err := tab.Deregister(old.Key()); !errors.Is(err, ErrNoRegion) {
 		t.Errorf("revoked twice: %v", err)
 	}
 
 	user := must(t, &tab, Config{Size: 8, Access: RemoteWrite, Key: 77}, 3)
-	user.Use()
 	if rc := tab.Recheck(user); rc != wire.RCOK {
 		t.Error(rc)
 	}
-	if _, err := tab.Deregister(77, nil); err != nil {
+	if err := tab.Deregister(77); err != nil {
 		t.Fatal(err)
 	}
 	must(t, &tab, Config{Size: 8, Access: RemoteRead, Key: 77}, 4)
@@ -190,12 +189,8 @@ func TestRevokedKeysOpenNothing(t *testing.T) {
 	if rc := tab.Recheck(user); rc != wire.RCPermViolation {
 		t.Errorf("message that held the region that the key named before: %v", rc)
 	}
-	if mem, ok := user.Memory(); mem != 3 || !ok {
-		t.Errorf("a use under way finds memory %d %v", mem, ok)
-	}
-	user.Done()
 	if mem, ok := user.Memory(); mem != 0 || ok {
-		t.Errorf("whoever held the region without a use finds memory %d %v", mem, ok)
+		t.Errorf("whoever held the region finds memory %d %v", mem, ok)
 	}
 }
 
@@ -204,7 +199,7 @@ func TestAPlaceWithoutKeysRests(t *testing.T) {
 	r := must(t, &tab, Config{}, 1)
 	tab.places[1].gen = maxGen - 1
 	for range 2 {
-		if _, err := tab.Deregister(r.Key(), nil); err != nil {
+		if err := tab.Deregister(r.Key()); err != nil {
 			t.Fatal(err)
 		}
 		tab.places[1].gen = max(tab.places[1].gen, maxGen-1)
@@ -232,7 +227,7 @@ func TestSmallIndicesComeInTheOrderInWhichTheyBecameFree(t *testing.T) {
 		t.Fatalf("4097 small regions: %v", err)
 	}
 	for _, i := range []int{900, 3, 500} {
-		if _, err := tab.Deregister(live[i].Key(), nil); err != nil {
+		if err := tab.Deregister(live[i].Key()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -251,7 +246,7 @@ func TestSmallIndicesComeInTheOrderInWhichTheyBecameFree(t *testing.T) {
 	for range 128 {
 		r := must(t, &tab, Config{Optimized: true}, 0)
 		first[r.Key()] = true
-		if _, err := tab.Deregister(r.Key(), nil); err != nil {
+		if err := tab.Deregister(r.Key()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -260,84 +255,27 @@ func TestSmallIndicesComeInTheOrderInWhichTheyBecameFree(t *testing.T) {
 	}
 }
 
-func TestDeregisterWaitsOrDetaches(t *testing.T) {
-	var tab Table[int]
-	calls := 0
-	idle := func(r *Region[int]) {
-		calls++
-		if r.Uses() != 0 || !r.Revoked() {
-			t.Error("told too early")
-		}
-		if mem, ok := r.Memory(); ok && mem != 9 {
-			t.Error("told without the memory")
-		}
-	}
-	r := must(t, &tab, Config{Size: 1}, 9)
-	if _, err := tab.Deregister(r.Key(), idle); err != nil || calls != 1 {
-		t.Fatalf("unused: %v, %d calls", err, calls)
-	}
-	r = must(t, &tab, Config{Size: 1}, 9)
-	r.Use()
-	r.Use()
-	r.Done()
-	if r.Detach(); r.Uses() != 1 {
-		t.Error(r.Uses())
-	}
-	if mem, ok := r.Memory(); mem != 9 || !ok {
-		t.Error("a region was detached that is not revoked")
-	}
-	if _, err := tab.Deregister(r.Key(), idle); err != nil || calls != 1 {
-		t.Fatalf("in use: %v, %d calls", err, calls)
-	}
-	if mem, ok := r.Memory(); mem != 9 || !ok {
-		t.Error("a use under way lost its memory")
-	}
-	r.Detach()
-	if mem, ok := r.Memory(); mem != 0 || ok {
-		t.Error("a use under way keeps memory that was detached")
-	}
-	if r.Done(); calls != 2 {
-		t.Errorf("%d calls after the last use", calls)
-	}
-	r.Use()
-	if r.Done(); calls != 2 {
-		t.Error("told twice")
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("more uses ended than began")
-		}
-	}()
-	r.Done()
-}
-
-func TestDetachAll(t *testing.T) {
+func TestDeregisterAll(t *testing.T) {
 	var tab Table[int]
 	var all []*Region[int]
 	for _, cfg := range []Config{{}, {}, {Optimized: true}, {Key: 5}, {Key: 3, Idempotent: true}, {Key: KeyOptimized | 9}} {
-		r := must(t, &tab, cfg, 1)
-		r.Use()
-		all = append(all, r)
+		all = append(all, must(t, &tab, cfg, 1))
 	}
-	told := 0
-	if _, err := tab.Deregister(all[1].Key(), func(*Region[int]) { told++ }); err != nil {
+	if err := tab.Deregister(all[1].Key()); err != nil {
 		t.Fatal(err)
 	}
-	if tab.DetachAll(); tab.Len() != 0 || told != 0 {
-		t.Errorf("%d left, %d told", tab.Len(), told)
+	if tab.DeregisterAll(); tab.Len() != 0 {
+		t.Errorf("%d left", tab.Len())
 	}
 	for _, r := range all {
-		if _, ok := r.Memory(); !r.Revoked() || ok || code(&tab, Request{Key: r.Key()}) != wire.RCBadMKey {
+		if mem, ok := r.Memory(); mem != 0 || ok || code(&tab, Request{Key: r.Key()}) != wire.RCBadMKey {
 			t.Errorf("region %#x is still there", r.Key())
 		}
-		r.Done()
-	}
-	if told != 1 || len(tab.waiting) != 0 {
-		t.Errorf("%d told, %d waiting", told, len(tab.waiting))
 	}
 	if r := must(t, &tab, Config{}, 1); r.Key() == all[0].Key() || r.Key() == all[1].Key() {
 		t.Errorf("key %#x again", r.Key())
 	}
+	must(t, &tab, Config{Key: 5}, 1)
 }
 
 func TestTableFull(t *testing.T) {
@@ -349,7 +287,7 @@ func TestTableFull(t *testing.T) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
-	if _, err := tab.Deregister(r.Key(), nil); err != nil {
+	if err := tab.Deregister(r.Key()); err != nil {
 		t.Fatal(err)
 	}
 	must(t, &tab, Config{}, 0)

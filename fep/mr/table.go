@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -32,8 +31,6 @@ type Table[M any] struct {
 	free   []uint32
 	users  map[uint64]*Region[M]
 	n      int
-
-	waiting map[*Region[M]]struct{} // revoked and in use
 
 	small     []place[M] // OPTIMIZED, of the table's and the user's choice: 4096 once there is one
 	smallFree []uint16   // indices in the order in which they became free
@@ -82,7 +79,7 @@ func (t *Table[M]) Register(cfg Config, mem M) (*Region[M], error) {
 	if cfg.Idempotent {
 		flags |= KeyIdempotent
 	}
-	r := &Region[M]{table: t, cfg: cfg, mem: mem}
+	r := &Region[M]{cfg: cfg, mem: mem}
 	var err error
 	switch {
 	case t.n >= cmp.Or(t.Max, MaxRegions):
@@ -162,28 +159,21 @@ func (t *Table[M]) addSmall(r *Region[M], flags uint64, chosen bool, index int) 
 	return nil
 }
 
-// Deregister revokes a key: nobody finds the region by it any more. Uses under way go on, unless Detach takes the memory from
-// them. When none is left (now, perhaps) idle is called once, if it is not nil, and the memory is let go. It fails with
+// Deregister revokes a key: nobody finds the region by it any more, and whoever holds the region finds no memory. It fails with
 // ErrNoRegion.
-func (t *Table[M]) Deregister(key uint64, idle func(*Region[M])) (*Region[M], error) {
+func (t *Table[M]) Deregister(key uint64) error {
 	r := t.find(key)
 	if r == nil {
-		return nil, fmt.Errorf("deregister key %#x: %w", key, ErrNoRegion)
+		return fmt.Errorf("deregister key %#x: %w", key, ErrNoRegion)
 	}
 	t.remove(r)
-	r.revoked, r.idle = true, idle
-	if r.uses > 0 {
-		if t.waiting == nil {
-			t.waiting = map[*Region[M]]struct{}{}
-		}
-		t.waiting[r] = struct{}{}
-	}
-	r.rest()
-	return r, nil
+	return nil
 }
 
+// remove makes the key's place free, and revokes the region.
 func (t *Table[M]) remove(r *Region[M]) {
 	t.n--
+	r.revoke()
 	key := r.cfg.Key
 	switch {
 	case key&KeyOptimized != 0:
@@ -203,26 +193,16 @@ func (t *Table[M]) remove(r *Region[M]) {
 	}
 }
 
-// DetachAll revokes and detaches all regions, those too that were revoked before and are in use: the process is gone. Those whom
-// Deregister promised to tell of the last use are told when it ends, as ever.
-func (t *Table[M]) DetachAll() {
+// DeregisterAll revokes all keys: the process is gone.
+func (t *Table[M]) DeregisterAll() {
 	for _, places := range [][]place[M]{t.places, t.small} {
 		for _, p := range places {
-			t.detach(p.r)
+			if p.r != nil {
+				t.remove(p.r)
+			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(t.users)) {
-		t.detach(t.users[key])
-	}
-	for r := range t.waiting { // in any order: nobody is told
-		r.Detach()
-	}
-}
-
-func (t *Table[M]) detach(r *Region[M]) {
-	if r != nil {
+	for _, r := range t.users { // in any order: nothing remembers it
 		t.remove(r)
-		r.revoked = true
-		r.Detach()
 	}
 }
