@@ -47,7 +47,11 @@ type DomainOptions struct {
 	// PollStep is the virtual time that a poll without result takes in a synchronous process: without it a loop of polls would wait
 	// forever. 0: 100 ns.
 	PollStep time.Duration
-	Queue    int // submissions that may wait for the FEP; 0: 256
+	// Near, with --time real, binds all threads of this process to the processor that its FEP is bound to, if it is to one, until Close; there both look
+	// for work and give the processor to each other, which is much faster than to wake one that sleeps. It is for programs that do little but
+	// communicate: what others compute keeps the FEP from its work. Without real time, or where there are processors for all, nothing changes.
+	Near  bool
+	Queue int // submissions that may wait for the FEP; 0: 256
 }
 
 // Info describes an attachment.
@@ -95,6 +99,7 @@ type Domain struct {
 	seen    uint64 // the last Hold that we have looked at …
 	waited  uint64 // … and answered
 	spin    time.Duration
+	near    *unix.CPUSet // set: we are on the FEP's processor; where we were before
 	step    time.Duration
 
 	reqMu   sync.Mutex // one request at a time
@@ -142,6 +147,9 @@ func (d *Domain) hello(ctx context.Context, o DomainOptions) error {
 	if o.Free {
 		h.Flags |= shm.HelloFree
 	}
+	if o.Near {
+		h.Flags |= shm.HelloNear
+	}
 	copy(h.Name[:], filepath.Base(os.Args[0]))
 	allowTrace(d.sock)
 	var w shm.Welcome
@@ -168,6 +176,9 @@ func (d *Domain) hello(ctx context.Context, o DomainOptions) error {
 	d.mu.Unlock()
 	d.info = Info{Addr: netip.AddrFrom16(w.Addr).Unmap(), PID: uint16(w.PID), Job: o.Job, PayloadMTU: int(w.PayloadMTU),
 		InjectSize: int(w.InjectSize), MaxMessage: int64(w.MaxMessage), Real: w.Flags&shm.PageReal != 0, Limits: w.Limits}
+	if o.Near && w.Near > 0 {
+		d.near = moveTo(int(w.Near) - 1)
+	}
 	return nil
 }
 
@@ -208,6 +219,9 @@ func (d *Domain) Close() error {
 		d.mu.Lock()
 	}
 	d.release()
+	if d.near != nil {
+		bind(d.near)
+	}
 	return nil
 }
 

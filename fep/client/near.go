@@ -1,0 +1,46 @@
+package client
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// moveTo binds this process to one processor and gives those that it had, or nil if it may not use that one.
+func moveTo(cpu int) *unix.CPUSet {
+	var had, one unix.CPUSet
+	if unix.SchedGetaffinity(0, &had) != nil || !had.IsSet(cpu) {
+		return nil
+	}
+	one.Set(cpu)
+	if !bind(&one) {
+		bind(&had)
+		return nil
+	}
+	return &had
+}
+
+// bind binds all threads of this process. New ones inherit from the thread that makes them, which may be one that is not bound yet: so it looks until there
+// are no others.
+func bind(set *unix.CPUSet) bool {
+	done := map[int]bool{}
+	for found := true; found; {
+		found = false
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return false
+		}
+		for _, t := range threads {
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil || done[tid] {
+				continue
+			}
+			if err := unix.SchedSetaffinity(tid, set); err != nil && err != unix.ESRCH {
+				return false
+			}
+			done[tid], found = true, true
+		}
+	}
+	return true
+}
