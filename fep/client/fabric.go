@@ -92,15 +92,16 @@ type Domain struct {
 	bounce  bounce
 	remote  uint32 // region of all our addresses, 0: not yet
 
-	waiters []*waiter
-	leading bool
-	threads int
-	handed  int64  // when the latest completion was handed over: it may be here before the page says so
-	seen    uint64 // the last Hold that we have looked at …
-	waited  uint64 // … and answered
-	spin    time.Duration
-	near    *unix.CPUSet // set: we are on the FEP's processor; where we were before
-	step    time.Duration
+	waiters   []*waiter
+	leading   bool
+	threads   int
+	handed    int64  // when the latest completion was handed over: it may be here before the page says so
+	seen      uint64 // the last Hold that we have looked at …
+	waited    uint64 // … and answered
+	spin      time.Duration
+	near      *unix.CPUSet // set: we are on the FEP's processor; where we were before
+	sharedTil time.Time    // until then others are at work there, too
+	step      time.Duration
 
 	reqMu   sync.Mutex // one request at a time
 	reqID   uint32

@@ -3,9 +3,34 @@ package client
 import (
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+const (
+	spinNear  = 200 * time.Microsecond // how long the leader looks on its FEP's processor before it sleeps
+	robbedFor = 300 * time.Microsecond // a yield that takes so long was somebody else's gain: the FEP takes less
+	sharedFor = 5 * time.Millisecond  // for so long after one the leader sleeps at once: who is woken gets the processor sooner
+)
+
+// watchNear looks for news on the processor of the FEP, which can have none before it has had its turn. robbed says that others keep the processor.
+func watchNear(news func() bool) (found, robbed bool) {
+	begin := time.Now()
+	for last := begin; ; {
+		if news() {
+			return true, false
+		}
+		yield()
+		now := time.Now()
+		if now.Sub(last) > robbedFor {
+			return news(), true
+		}
+		if last = now; now.Sub(begin) > spinNear {
+			return news(), false
+		}
+	}
+}
 
 // moveTo binds this process to one processor and gives those that it had, or nil if it may not use that one.
 func moveTo(cpu int) *unix.CPUSet {

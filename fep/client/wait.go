@@ -16,8 +16,7 @@ import (
 const (
 	spinFirst = 20 * time.Microsecond // how long the leader looks at the rings before it sleeps …
 	spinMost  = 50 * time.Microsecond
-	spinLeast = time.Microsecond       // … at least, once that has been of no use
-	spinNear  = 200 * time.Microsecond // … on its FEP's own processor
+	spinLeast = time.Microsecond // … at least, once that has been of no use
 	// spinCPUs are the processors below which it does not: whoever yields on a busy machine waits for a whole slice of the others, and
 	// whoever is woken does not.
 	spinCPUs = 4
@@ -101,20 +100,18 @@ func (d *Domain) handOver() {
 // lead is one round of the leader: until something has happened. The caller holds mu.
 func (d *Domain) lead(busily bool) {
 	d.leading = true
-	hold, cqs, sq, spin, near := d.seen, d.cqs, d.sq, d.spin, d.near != nil && d.sq.Flags.Load()&shm.PageReal != 0
-	if near {
-		spin = spinNear
-	}
+	hold, cqs, sq, spin, near := d.seen, d.cqs, d.sq, d.spin, d.near != nil && d.sq.Flags.Load()&shm.PageReal != 0 && time.Now().After(d.sharedTil)
 	if !busily {
-		spin = 0 // it waits for a message on the socket
+		spin, near = 0, false // it waits for a message on the socket
 	}
 	d.mu.Unlock()
 	news := func() bool { return sq != nil && (sq.Hold.Load() != hold || fresh(cqs)) }
-	looks := 8
+	found, robbed := false, false
 	if near {
-		looks = 1
+		found, robbed = watchNear(news)
+	} else {
+		found = watch(spin, news)
 	}
-	found := watch(spin, looks, news)
 	slept := false
 	if !found {
 		slept = d.sleep(sq, news)
@@ -122,6 +119,8 @@ func (d *Domain) lead(busily bool) {
 	d.mu.Lock()
 	d.leading = false
 	switch {
+	case robbed:
+		d.sharedTil = time.Now().Add(sharedFor)
 	case !busily || spin == 0 || near:
 	case found:
 		d.spin = min(spinMost, d.spin*2)
@@ -145,12 +144,12 @@ func fresh(cqs []*CQ) bool {
 }
 
 // watch looks for news for a while, and lets others have the processor in between.
-func watch(spin time.Duration, looks int, news func() bool) bool {
+func watch(spin time.Duration, news func() bool) bool {
 	if spin == 0 {
 		return false
 	}
 	for end := time.Now().Add(spin); ; {
-		for range looks {
+		for range 8 {
 			if news() {
 				return true
 			}
