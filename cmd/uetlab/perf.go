@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -264,9 +263,6 @@ func perfSide(c *call, spec perf.Spec, peer *perf.Address, out *json.Encoder) er
 		return err
 	}
 	defer s.Close()
-	if s.Real() {
-		runtime.GOMAXPROCS(1) // one goroutine does it all, on the FEP's processor
-	}
 	a := s.Address()
 	if err := out.Encode(sideLine{Address: hex.EncodeToString(a[:])}); err != nil {
 		return err

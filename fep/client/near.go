@@ -11,7 +11,7 @@ import (
 const (
 	spinNear  = 200 * time.Microsecond // how long the leader looks on its FEP's processor before it sleeps
 	robbedFor = 300 * time.Microsecond // a yield that takes so long was somebody else's gain: the FEP takes less
-	sharedFor = 5 * time.Millisecond  // for so long after one the leader sleeps at once: who is woken gets the processor sooner
+	sharedFor = 5 * time.Millisecond   // for so long after one the leader sleeps at once: who is woken gets the processor sooner
 )
 
 // watchNear looks for news on the processor of the FEP, which can have none before it has had its turn. robbed says that others keep the processor.
