@@ -99,8 +99,8 @@ type Domain struct {
 	seen      uint64 // the last Hold that we have looked at …
 	waited    uint64 // … and answered
 	spin      time.Duration
-	near      *unix.CPUSet // set: we are on the FEP's processor; where we were before
-	sharedTil time.Time    // until then others are at work there, too
+	near      bool      // we are on the processor of the FEP …
+	sharedTil time.Time // … and until then others are at work there, too
 	step      time.Duration
 
 	reqMu   sync.Mutex // one request at a time
@@ -220,8 +220,8 @@ func (d *Domain) Close() error {
 		d.mu.Lock()
 	}
 	d.release()
-	if d.near != nil {
-		bind(d.near)
+	if d.near {
+		moveBack()
 	}
 	return nil
 }

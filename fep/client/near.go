@@ -3,6 +3,7 @@ package client
 import (
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,18 +33,43 @@ func watchNear(news func() bool) (found, robbed bool) {
 	}
 }
 
-// moveTo binds this process to one processor and gives those that it had, or nil if it may not use that one.
-func moveTo(cpu int) *unix.CPUSet {
-	var had, one unix.CPUSet
-	if unix.SchedGetaffinity(0, &had) != nil || !had.IsSet(cpu) {
-		return nil
+// bound is where the domains of this process have it: all on one processor.
+var bound struct {
+	mu  sync.Mutex
+	n   int // domains
+	cpu int
+	had unix.CPUSet // what the process had before the first
+}
+
+// moveTo binds this process to one processor, and says whether it could. It cannot be on two.
+func moveTo(cpu int) bool {
+	bound.mu.Lock()
+	defer bound.mu.Unlock()
+	if bound.n > 0 && bound.cpu != cpu {
+		return false
 	}
-	one.Set(cpu)
-	if !bind(&one) {
-		bind(&had)
-		return nil
+	if bound.n == 0 {
+		var one unix.CPUSet
+		if unix.SchedGetaffinity(0, &bound.had) != nil || !bound.had.IsSet(cpu) {
+			return false
+		}
+		if one.Set(cpu); !bind(&one) {
+			bind(&bound.had)
+			return false
+		}
 	}
-	return &had
+	bound.n++
+	bound.cpu = cpu
+	return true
+}
+
+// moveBack undoes moveTo with the last domain.
+func moveBack() {
+	bound.mu.Lock()
+	defer bound.mu.Unlock()
+	if bound.n--; bound.n == 0 {
+		bind(&bound.had)
+	}
 }
 
 // bind binds all threads of this process. New ones inherit from the thread that makes them, which may be one that is not bound yet: so it looks until there

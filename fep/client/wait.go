@@ -100,7 +100,7 @@ func (d *Domain) handOver() {
 // lead is one round of the leader: until something has happened. The caller holds mu.
 func (d *Domain) lead(busily bool) {
 	d.leading = true
-	hold, cqs, sq, spin, near := d.seen, d.cqs, d.sq, d.spin, d.near != nil && d.sq.Flags.Load()&shm.PageReal != 0 && time.Now().After(d.sharedTil)
+	hold, cqs, sq, spin, near := d.seen, d.cqs, d.sq, d.spin, d.near && d.sq.Flags.Load()&shm.PageReal != 0 && time.Now().After(d.sharedTil)
 	if !busily {
 		spin, near = 0, false // it waits for a message on the socket
 	}
