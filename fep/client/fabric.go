@@ -47,7 +47,11 @@ type DomainOptions struct {
 	// PollStep is the virtual time that a poll without result takes in a synchronous process: without it a loop of polls would wait
 	// forever. 0: 100 ns.
 	PollStep time.Duration
-	Queue    int // submissions that may wait for the FEP; 0: 256
+	// Near, with --time real, binds all threads of this process to the processor that its FEP is bound to, if it is to one, until Close; there both look
+	// for work and give the processor to each other, which is much faster than to wake one that sleeps. It is for programs that do little but
+	// communicate: what others compute keeps the FEP from its work. Without real time, or where there are processors for all, nothing changes.
+	Near  bool
+	Queue int // submissions that may wait for the FEP; 0: 256
 }
 
 // Info describes an attachment.
@@ -88,14 +92,16 @@ type Domain struct {
 	bounce  bounce
 	remote  uint32 // region of all our addresses, 0: not yet
 
-	waiters []*waiter
-	leading bool
-	threads int
-	handed  int64  // when the latest completion was handed over: it may be here before the page says so
-	seen    uint64 // the last Hold that we have looked at …
-	waited  uint64 // … and answered
-	spin    time.Duration
-	step    time.Duration
+	waiters   []*waiter
+	leading   bool
+	threads   int
+	handed    int64  // when the latest completion was handed over: it may be here before the page says so
+	seen      uint64 // the last Hold that we have looked at …
+	waited    uint64 // … and answered
+	spin      time.Duration
+	near      bool      // we are on the processor of the FEP …
+	sharedTil time.Time // … and until then others are at work there, too
+	step      time.Duration
 
 	reqMu   sync.Mutex // one request at a time
 	reqID   uint32
@@ -142,6 +148,9 @@ func (d *Domain) hello(ctx context.Context, o DomainOptions) error {
 	if o.Free {
 		h.Flags |= shm.HelloFree
 	}
+	if o.Near {
+		h.Flags |= shm.HelloNear
+	}
 	copy(h.Name[:], filepath.Base(os.Args[0]))
 	allowTrace(d.sock)
 	var w shm.Welcome
@@ -168,6 +177,9 @@ func (d *Domain) hello(ctx context.Context, o DomainOptions) error {
 	d.mu.Unlock()
 	d.info = Info{Addr: netip.AddrFrom16(w.Addr).Unmap(), PID: uint16(w.PID), Job: o.Job, PayloadMTU: int(w.PayloadMTU),
 		InjectSize: int(w.InjectSize), MaxMessage: int64(w.MaxMessage), Real: w.Flags&shm.PageReal != 0, Limits: w.Limits}
+	if o.Near && w.Near > 0 {
+		d.near = moveTo(int(w.Near) - 1)
+	}
 	return nil
 }
 
@@ -208,6 +220,9 @@ func (d *Domain) Close() error {
 		d.mu.Lock()
 	}
 	d.release()
+	if d.near {
+		moveBack()
+	}
 	return nil
 }
 

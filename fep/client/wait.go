@@ -100,13 +100,18 @@ func (d *Domain) handOver() {
 // lead is one round of the leader: until something has happened. The caller holds mu.
 func (d *Domain) lead(busily bool) {
 	d.leading = true
-	hold, cqs, sq, spin := d.seen, d.cqs, d.sq, d.spin
+	hold, cqs, sq, spin, near := d.seen, d.cqs, d.sq, d.spin, d.near && d.sq.Flags.Load()&shm.PageReal != 0 && time.Now().After(d.sharedTil)
 	if !busily {
-		spin = 0 // it waits for a message on the socket
+		spin, near = 0, false // it waits for a message on the socket
 	}
 	d.mu.Unlock()
 	news := func() bool { return sq != nil && (sq.Hold.Load() != hold || fresh(cqs)) }
-	found := watch(spin, news)
+	found, robbed := false, false
+	if near {
+		found, robbed = watchNear(news)
+	} else {
+		found = watch(spin, news)
+	}
 	slept := false
 	if !found {
 		slept = d.sleep(sq, news)
@@ -114,7 +119,9 @@ func (d *Domain) lead(busily bool) {
 	d.mu.Lock()
 	d.leading = false
 	switch {
-	case !busily || spin == 0:
+	case robbed:
+		d.sharedTil = time.Now().Add(sharedFor)
+	case !busily || spin == 0 || near:
 	case found:
 		d.spin = min(spinMost, d.spin*2)
 	case slept:

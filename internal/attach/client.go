@@ -35,6 +35,7 @@ type client struct {
 	held  bool
 	since int64 // wall time of the hold
 	free  bool
+	near  bool // it looks for work on our processor
 
 	job     uint32
 	process uint16 // PIDonFEP
@@ -72,6 +73,7 @@ func (c *client) hold(now vt.Time) {
 		c.ring()
 	}
 	if !c.sync() {
+		c.s.handed = c.s.handed || c.near
 		return
 	}
 	if !c.held {
@@ -237,7 +239,10 @@ func (c *client) take(now vt.Time) bool {
 // remove frees all that a process held: first the FEP lets go of its memory, then the memory goes.
 func (s *Server) remove(c *client, now vt.Time) {
 	c.release()
-	c.dead, c.gone = true, true
+	if c.near {
+		s.near--
+	}
+	c.dead, c.gone, c.near = true, true, false
 	for _, e := range c.eps {
 		if e != nil {
 			e.close(now)

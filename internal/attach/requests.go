@@ -169,6 +169,10 @@ func (c *client) hello(now vt.Time, m *shm.Hello) answer {
 	cfg := s.fep.Config()
 	w := &shm.Welcome{Version: shm.Version, PID: uint32(pid), Flags: c.sq.Flags.Load(), PayloadMTU: uint32(cfg.PayloadMTU), InjectSize: fep.InjectSize,
 		SQEntries: entries, MaxMessage: fep.MaxMessage, Addr: s.fep.Addr().As16(), Now: int64(now), Limits: s.cfg.Limits}
+	if c.near = s.real && s.cpu >= 0 && m.Flags&shm.HelloNear != 0; c.near {
+		s.near++
+		w.Near = uint32(s.cpu) + 1
+	}
 	return answer{payload: w, fds: []int{fd, bell2}}
 }
 

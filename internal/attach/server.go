@@ -51,6 +51,9 @@ type Server struct {
 	procs   map[procKey]*client
 	turn    uint
 
+	near    int  // processes that look for work on our processor
+	cpu     int  // that processor, -1: none
+	handed  bool // something was handed over to one of them
 	held    int
 	wants   bool    // somebody needs an instant
 	asked   bool    // … and the host has been told
@@ -92,7 +95,7 @@ func New(node *engine.Node, f *fep.FEP, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attach: epoll: %w", err)
 	}
-	s := &Server{node: node, fep: f, cfg: cfg, listen: -1, epoll: ep, byFD: map[int32]*client{}, tokens: map[uint32][16]byte{}, procs: map[procKey]*client{}}
+	s := &Server{node: node, fep: f, cfg: cfg, listen: -1, cpu: -1, epoll: ep, byFD: map[int32]*client{}, tokens: map[uint32][16]byte{}, procs: map[procKey]*client{}}
 	s.wakeCall, s.openCall = s.onWake, s.onInstant
 	return s, nil
 }
@@ -371,6 +374,20 @@ func (s *Server) Awake() {
 		}
 	}
 	s.Look()
+}
+
+// BindTo says that the node is bound to this processor and looks for work there before it sleeps: processes that ask for it may join it there at the
+// wall's pace. It is called before Listen.
+func (s *Server) BindTo(cpu int) { s.cpu = cpu }
+
+// Near is the number of processes that look for work on the node's processor.
+func (s *Server) Near() int { return s.near }
+
+// HandedNear says, once, that one of those was handed something.
+func (s *Server) HandedNear() bool {
+	h := s.handed
+	s.handed = false
+	return h
 }
 
 // Processes is the number of those that are attached.

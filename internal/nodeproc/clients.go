@@ -144,5 +144,8 @@ func (c *clients) stands() bool { return c.Server != nil && c.Held() }
 // crowded says that the node has processes to serve and that there are not processors for all. Then it sleeps at the wall's pace as soon as there is
 // nothing to do: a process that is woken gets the processor sooner than one that the node yields to, and so does the node.
 func (l *loop) crowded() bool {
-	return l.clients.Server != nil && l.clients.Processes() > 0 && !l.spare
+	return l.clients.Server != nil && l.clients.Processes() > 0 && !l.spare && (l.clients.Near() == 0 || l.wall.Now() < l.sharedTil)
 }
+
+// near says that a process looks for work on the node's own processor, and that the two give it to each other.
+func (l *loop) near() bool { return l.clients.Server != nil && l.clients.Near() > 0 }

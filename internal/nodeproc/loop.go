@@ -53,20 +53,21 @@ type loop struct {
 	ports []port
 	wall  clock.Wall
 
-	seg     clock.Segment
-	bell    uint32
-	horizon vt.Time
-	out     []outgoing
-	busy    bool          // the page's Seq is odd
-	control uint8         // DSCP of an end point's control packets, 0: the node is none
-	spin    time.Duration // at the wall's pace: how long to look for work before sleeping
-	spare   bool          // processes that use the node have processors of their own, too
-	shown   vt.Time       // at the wall's pace: when the page was last published
-	idle    patience
-	late    uint64
-	worst   time.Duration
-	frames  uint64
-	latency time.Duration
+	seg       clock.Segment
+	bell      uint32
+	horizon   vt.Time
+	out       []outgoing
+	busy      bool          // the page's Seq is odd
+	control   uint8         // DSCP of an end point's control packets, 0: the node is none
+	spin      time.Duration // at the wall's pace: how long to look for work before sleeping
+	spare     bool          // processes that use the node have processors of their own, too
+	sharedTil int64         // wall time up to which others are at work on the processor that a process shares with us
+	shown     vt.Time       // at the wall's pace: when the page was last published
+	idle      patience
+	late      uint64
+	worst     time.Duration
+	frames    uint64
+	latency   time.Duration
 
 	onMessage func(m *ctl.Message) error // set by the process
 	publish   func()                     // copies the core's counters into the page

@@ -21,6 +21,13 @@ const (
 	spinFor = 100 * time.Microsecond
 	// spinYield is how many times it looks before it lets others have the processor, such as the process that it works for.
 	spinYield = 16
+	// handOvers is how many times a node yields to a process on its processor that it has handed something: the scheduler does not always let it in at
+	// the first.
+	handOvers = 3
+	// robbed is a yield that takes so long, and shared is for how long after it the node takes its processor for one that others use, too: they do not
+	// give it back as soon, so it sleeps at once instead of looking for work, and is woken out of its turn.
+	robbed = 300 * time.Microsecond
+	shared = 5 * time.Millisecond
 	// smallBatch is how many frames a batch may have in which order counts.
 	smallBatch = 8
 	// dropsEvery is how many sweeps go by between questions to the kernel for frames that the ring had no room for.
@@ -42,6 +49,9 @@ func (l *loop) realtime() bool {
 	}
 	l.enter()
 	l.node.Advance(now.Add(batchAhead))
+	if l.near() && l.clients.HandedNear() && len(l.out) <= smallBatch && l.wall.Now() > l.sharedTil {
+		l.answer()
+	}
 	l.dataFirst()
 	l.flush()
 	l.horizon = now
@@ -49,6 +59,18 @@ func (l *loop) realtime() bool {
 		l.tell(now)
 	}
 	return true
+}
+
+// answer lets a process on this processor that was handed something go on at once. What it sends leaves together with what the node has to
+// send, such as the ACK, and before that. It can have nothing for the node at other times, except for what it computes in between.
+func (l *loop) answer() {
+	for i := 0; i < handOvers && !l.clients.Pending(); i++ {
+		l.yield()
+	}
+	now := l.wallTime()
+	if l.serve(now); l.node.Next() <= now {
+		l.node.Advance(now.Add(batchAhead))
+	}
 }
 
 // dataFirst lets data overtake the control packets that leave in the same small batch. The kernel takes as long for an ACK as
@@ -93,14 +115,18 @@ func (l *loop) settle(nodes int) {
 		return
 	}
 	l.spin, l.spare = spinFor, 2*nodes <= may.Count()
+	mine := -1
 	for n, cpu := 0, 0; n <= l.id; cpu++ {
 		if may.IsSet(cpu) {
 			n++
 			one.Zero()
 			one.Set(cpu)
+			mine = cpu
 		}
 	}
-	_ = unix.SchedSetaffinity(0, &one)
+	if unix.SchedSetaffinity(0, &one) == nil && !l.spare && l.clients.Server != nil {
+		l.clients.BindTo(mine) // with processors to spare processes do better on those
+	}
 }
 
 // tell publishes the page.
@@ -135,6 +161,19 @@ func (l *loop) waitReal() error {
 			return l.block(next.Sub(now))
 		}
 	}
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	l.yield()
 	return nil
+}
+
+// yield lets others have the processor, and notes whether they kept it for long.
+func (l *loop) yield() {
+	if !l.near() {
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		return
+	}
+	before := l.wall.Now()
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	if now := l.wall.Now(); now-before > int64(robbed) {
+		l.sharedTil = now + int64(shared)
+	}
 }

@@ -46,14 +46,17 @@ type Hello struct {
 	Version   uint32
 	Job       uint32   // at 8: JobID, 24 bits
 	PID       int32    // at 12: PIDonFEP, -1: any
-	Flags     uint32   // at 16: HelloFree
+	Flags     uint32   // at 16: HelloFree, HelloNear
 	SQEntries uint32   // at 20; 0: 256
 	Token     [16]byte // at 24: of the job, zeros if it has none
 	Name      [24]byte // at 40: of the program, for people
 }
 
-// HelloFree asks the FEP not to wait for the process.
-const HelloFree = 1
+// Flags of a Hello.
+const (
+	HelloFree = 1 << iota // asks the FEP not to wait for the process
+	HelloNear             // the process goes to the processor of the Welcome, if that names one, and both look for work there before they sleep
+)
 
 // Welcome is the reply to ReqHello, 112 bytes. Descriptors: the page with its submission ring, the eventfd that rings the FEP.
 type Welcome struct {
@@ -67,7 +70,8 @@ type Welcome struct {
 	Addr       [16]byte // at 32: fabric address, IPv4 as ::ffff:a.b.c.d
 	Now        int64    // at 48
 	Limits     Limits   // at 56
-	_          [16]byte
+	Near       uint32   // at 96: 1 + the processor to which the FEP is bound, 0: none, or HelloNear was not asked
+	_          [12]byte
 }
 
 // Limits of one process, 40 bytes.

@@ -29,6 +29,7 @@ type Config struct {
 	FEP    fep.Config // addresses are filled in
 	Attach attach.Config
 	Real   bool          // virtual time is the wall's
+	Bound  int           // with Real: 1 + the processor that processes which ask for it join the FEP on; 0: none
 	Rate   int64         // of links, bit/s; 0: 400e9
 	Delay  time.Duration // of links; 0: 500 ns
 }
@@ -102,6 +103,7 @@ func (f *Fabric) add(i int) error {
 	}
 	if f.cfg.Real {
 		srv.SetReal(true, 0, f.mono0)
+		srv.BindTo(f.cfg.Bound - 1)
 	}
 	f.nodes, f.feps, f.srvs = append(f.nodes, n), append(f.feps, core), append(f.srvs, srv)
 	return srv.Listen(f.Socket(i))
