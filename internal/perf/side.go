@@ -64,7 +64,7 @@ func Open(ctx context.Context, socket string, spec Spec) (*Side, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := fabric.Domain(ctx, client.DomainOptions{PID: client.AnyPID, Near: true})
+	d, err := fabric.Domain(ctx, client.DomainOptions{PID: client.AnyPID, Near: spec.Metric == Lat})
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func Attach(ctx context.Context, socket string, t Task) (*Rank, error) {
 	if err := t.Spec.Validate(); err != nil {
 		return nil, fmt.Errorf("rank %d: %w", t.Rank, err)
 	}
-	o := client.DomainOptions{PID: int(t.Peers[t.Rank].PID), Job: t.Job, Free: t.Free, Near: true}
+	o := client.DomainOptions{PID: int(t.Peers[t.Rank].PID), Job: t.Job, Free: t.Free}
 	if len(t.Token) > 0 && copy(o.Token[:], t.Token) != len(o.Token) {
 		return nil, fmt.Errorf("rank %d: a token of %d bytes, not %d", t.Rank, len(t.Token), len(o.Token))
 	}
