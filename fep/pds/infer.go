@@ -89,6 +89,9 @@ func (s *source) pto() vt.Time {
 	return max(n*s.rttMin, s.srtt+4*s.rttvar, vt.Time(time.Microsecond)) << min(s.probes, 10)
 }
 
+// stale is how long before the answer to a Probe a packet must have left to count as lost.
+func (s *source) stale() vt.Time { return max(3*s.rttMin, s.srtt+4*s.rttvar) }
+
 // probing says whether silence is probed: not before there is a round-trip time to go by.
 func (p *PDC) probing() bool {
 	return !p.m.cfg.NoInfer && p.s.srtt != 0 && p.s.nFly > 0 && (p.state == Established || p.state == Quiesce)
@@ -109,6 +112,9 @@ func (p *PDC) tailTimers(now vt.Time) vt.Time {
 	next := vt.Never
 	if p.probing() {
 		due := max(s.act, s.probed) + s.pto()
+		if p.mode == ROD {
+			due = max(due, p.nextBack())
+		}
 		if due <= now {
 			p.m.C[TailProbes]++
 			p.probe(now)
@@ -143,14 +149,16 @@ func (p *PDC) onProbed(now vt.Time, a wire.Ack) {
 	s.probed = 0
 	s.sampleProbe(now - probed)
 	p.baseProbed(now, now-probed)
-	wait := max(3*s.rttMin, s.srtt+4*s.rttvar)
+	wait := s.stale()
 	s.probes = 0
 	if p.m.cfg.NoInfer || s.nFly == 0 {
 		return
 	}
 	if p.mode == ROD {
-		if k := s.at(s.oldest); k.sent+wait <= now {
-			p.rewind(now, s.clear+1, CauseProbe)
+		if s.at(s.oldest).sent+wait <= now && p.nextBack() <= now {
+			k := s.at(s.clear + 1)
+			k.repairs = min(k.repairs+1, 100)
+			p.rewind(now, k.PSN, CauseProbe)
 		}
 		return
 	}
@@ -167,6 +175,21 @@ func (p *PDC) onProbed(now vt.Time, a wire.Ack) {
 			p.lost(now, k, CauseProbe)
 		}
 	}
+}
+
+// nextBack is when an ordered PDC may go back because of the answer to a Probe. Each time that it did for the lowest missing packet
+// doubles the patience, so that the timeout of that packet, which it puts off, comes first in the end and counts. A packet that was
+// refused for now waits for its own time.
+func (p *PDC) nextBack() vt.Time {
+	s := &p.s
+	k := s.at(s.clear + 1)
+	switch {
+	case k.flags&pktWait != 0:
+		return k.due
+	case k.repairs == 0:
+		return 0
+	}
+	return k.sent + s.stale()<<min(k.repairs, 24)
 }
 
 // sampleProbe is for PDCs that have no other round-trip time.

@@ -209,12 +209,15 @@ func (p *PDC) onNack(now vt.Time, n wire.Nack, act nackAction) {
 		p.rebase(now, wire.PSN(n.Payload()))
 		return
 	case nackBack:
-		if p.exhausted(now, k, n.Code()) {
-			return
-		}
 		from := wire.PSN(n.Payload()) // everything below has arrived; a peer need not say so (O-9)
 		if !s.has(from) || from.After(k.PSN) {
 			from = s.clear + 1
+		}
+		if s.at(from).flags&pktWait != 0 {
+			break // it was refused for now, and so what came behind it: both wait
+		}
+		if p.exhausted(now, k, n.Code()) {
+			return
 		}
 		if s.at(from).flags&pktQueued == 0 {
 			p.rewind(now, from, CauseGoBack)
