@@ -220,3 +220,24 @@ func TestGoBackN(t *testing.T) {
 		}
 	}
 }
+
+// TestF14_NoPenaltyForTheLastHop: the entropy value of a packet that was trimmed on the last link bears no penalty, since no path was
+// at fault; that of one trimmed in the fabric does.
+func TestF14_NoPenaltyForTheLastHop(t *testing.T) {
+	for _, c := range []struct {
+		code    wire.NackCode
+		penalty bool
+	}{{wire.NackTrimmedLastHop, false}, {wire.NackTrimmed, true}} {
+		m := newMute(t, Config{LB: "bitmap"})
+		m.post(10)
+		m.nack(m.sentAt(0)[0]+1000, c.code, 0)
+		m.run(m.nodes[0].Now() + 2000)
+		var worst int64
+		for _, p := range m.source().LB.Paths {
+			worst = max(worst, p.Score)
+		}
+		if (worst > 0) != c.penalty {
+			t.Errorf("%v: worst penalty of an entropy value %d", c.code, worst)
+		}
+	}
+}

@@ -8,9 +8,7 @@ var reasons = map[string]string{
 	"PHY":  "link layer",
 	"INC":  "in-network collectives",
 
-	"B14": "waits for sender congestion control (NSCC), whose base RTT the probe measures",
-	"F14": "the penalty of the entropy value waits for congestion management",
-	"G14": "shown by bytes in flight; a counter of the congestion window waits for congestion management",
+	"G14": "shown by bytes in flight of a fixed window, not with congestion control on",
 
 	"ECN-04": "waits for receiver credit (RCCC)",
 	"PFC-02": "with LLR on waits for the link layer",
