@@ -72,9 +72,9 @@ func parseControl(b []byte) (c control, ok bool) {
 
 // drivenEnd is an endpoint's part in such exchanges.
 type drivenEnd struct {
-	notices    [numSpaces]*match.Posted[*notice]
-	sends      [numSpaces]*match.Unexpected[*txMsg]
-	head, tail *drivenRecv // receives, in the order of posting
+	notices                        [numSpaces]*match.Posted[*notice]
+	sends                          [numSpaces]*match.Unexpected[*txMsg]
+	chain[drivenRecv, *drivenRecv] // receives, in the order of posting
 }
 
 // notice is a receive of a peer that no send has taken yet. Its source is the peer's index in the address vector.
@@ -214,19 +214,19 @@ func (m *txMsg) awaitsAnew(now vt.Time) bool {
 
 // drivenRecv is a receive that has told its source where to write.
 type drivenRecv struct {
-	ep         *Endpoint
-	to         *peer
-	op         Op
-	s          space
-	id         uint32
-	region     *region
-	in         *rxMsg // the write under way
-	whole      bool   // all is written, and word of it is missing
-	n          int    // bytes written
-	notice     *txMsg // under way
-	posted     vt.Time
-	last       vt.Time
-	next, prev *drivenRecv
+	ep     *Endpoint
+	to     *peer
+	op     Op
+	s      space
+	id     uint32
+	region *region
+	in     *rxMsg // the write under way
+	whole  bool   // all is written, and word of it is missing
+	n      int    // bytes written
+	notice *txMsg // under way
+	posted vt.Time
+	last   vt.Time
+	links[drivenRecv]
 }
 
 // drives says that a receive has to tell its source.
@@ -265,30 +265,6 @@ func (ep *Endpoint) postDriven(now vt.Time, op *Op) error {
 	ep.f.C[NoticesTx]++
 	d.notice = ep.tell(now, d.to, &control{what: controlRecv, space: d.s, id: d.id, tag: op.Tag, key: d.region.Key(), n: uint64(len(op.Buf.B))}, d)
 	return nil
-}
-
-func (e *drivenEnd) add(d *drivenRecv) {
-	d.prev = e.tail
-	if e.tail == nil {
-		e.head = d
-	} else {
-		e.tail.next = d
-	}
-	e.tail = d
-}
-
-func (e *drivenEnd) remove(d *drivenRecv) {
-	if d.prev == nil {
-		e.head = d.next
-	} else {
-		d.prev.next = d.next
-	}
-	if d.next == nil {
-		e.tail = d.prev
-	} else {
-		d.next.prev = d.prev
-	}
-	d.next, d.prev = nil, nil
 }
 
 // begin gives the receive the write that fills it; false if it has one.

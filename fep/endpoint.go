@@ -48,7 +48,7 @@ type Endpoint struct {
 	key   uint64 // the latest of Register
 	q     *RecvQueue
 	gens  [numSpaces]generation
-	open  txList // operations under way, in the order of posting
+	open  chain[txMsg, *txMsg] // operations under way, in the order of posting
 	early earlyUse
 	base  drivenEnd
 }
@@ -186,7 +186,7 @@ type tomb struct {
 // reset forgets what is under way.
 func (ep *Endpoint) reset() {
 	ep.resetEarly()
-	ep.open = txList{}
+	ep.open = chain[txMsg, *txMsg]{}
 	ep.gens = [numSpaces]generation{}
 	for _, p := range ep.av {
 		if p != nil {

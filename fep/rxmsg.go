@@ -9,34 +9,33 @@ import (
 // rxMsg is a message at its target, from its first packet to its last (uet-pds-ses.md 13.3). It has the receive or the region that it
 // goes to, and asks them for memory anew with each packet: that may have been taken back.
 type rxMsg struct {
-	mid       uint16
-	op        wire.Opcode
-	som       bool // seen
-	hd        bool // with completion data
-	rc        wire.ReturnCode
-	ri        uint16
-	initiator uint32
-	length    uint32
-	eager     uint32 // how much of it its packets carry
-	got       uint32 // payload bytes accounted for
-	offset    uint64
-	match     uint64
-	data      uint64
-	ep        *Endpoint
-	recv      *recvOp     // sends
-	land      *landing    // sends that came before their receive, and rendezvous
-	driven    *drivenRecv // writes into the buffer of a receive (AI Base)
-	deferred  bool        // its packets are answered, and dropped
-	told      bool        // deferred: its sender has the guaranteed answer
-	region    *region     // one-sided operations
-	at        int         // where in that memory the message begins
-	room      int         // how many bytes of it have a place
-	began     vt.Time
-	last      vt.Time
-	set       *rxSet
-	chain     *rxMsg // in set
-	next      *rxMsg // in the list of all, or in the pool
-	prev      *rxMsg
+	mid          uint16
+	op           wire.Opcode
+	som          bool // seen
+	hd           bool // with completion data
+	rc           wire.ReturnCode
+	ri           uint16
+	initiator    uint32
+	length       uint32
+	eager        uint32 // how much of it its packets carry
+	got          uint32 // payload bytes accounted for
+	offset       uint64
+	match        uint64
+	data         uint64
+	ep           *Endpoint
+	recv         *recvOp     // sends
+	land         *landing    // sends that came before their receive, and rendezvous
+	driven       *drivenRecv // writes into the buffer of a receive (AI Base)
+	deferred     bool        // its packets are answered, and dropped
+	told         bool        // deferred: its sender has the guaranteed answer
+	region       *region     // one-sided operations
+	at           int         // where in that memory the message begins
+	room         int         // how many bytes of it have a place
+	began        vt.Time
+	last         vt.Time
+	set          *rxSet
+	chain        *rxMsg // in set
+	links[rxMsg]        // in the list of all, or in the pool
 }
 
 // memory is where the message goes; false if that was taken back.
@@ -114,9 +113,9 @@ func rxSetOf(p *pds.PDC) *rxSet {
 
 // rxList is all messages that have begun, in the order in which they did, and a pool of contexts.
 type rxList struct {
-	head, tail *rxMsg
-	n          int
-	free       *rxMsg
+	chain[rxMsg, *rxMsg]
+	n    int
+	free *rxMsg
 }
 
 // add takes a context and puts it last.
@@ -128,32 +127,17 @@ func (l *rxList) add() *rxMsg {
 		l.free = m.next
 		*m = rxMsg{}
 	}
-	m.prev = l.tail
-	if l.tail == nil {
-		l.head = m
-	} else {
-		l.tail.next = m
-	}
-	l.tail = m
+	l.chain.add(m)
 	l.n++
 	return m
 }
 
 // remove takes a context out and back into the pool.
 func (l *rxList) remove(m *rxMsg) {
-	if m.prev == nil {
-		l.head = m.next
-	} else {
-		m.prev.next = m.next
-	}
-	if m.next == nil {
-		l.tail = m.prev
-	} else {
-		m.next.prev = m.prev
-	}
+	l.chain.remove(m)
 	l.n--
-	*m = rxMsg{next: l.free}
-	l.free = m
+	*m = rxMsg{}
+	m.next, l.free = l.free, m
 }
 
 // forget drops the context of a message.

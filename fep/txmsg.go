@@ -65,15 +65,14 @@ type txMsg struct {
 	psn     wire.PSN
 	psnOn   uint16 // the PDC of psn: a read without message ID is known by them
 
-	inject   []byte // copies are made here
-	restarts uint8
-	wait     time.Duration // the first backoff
-	timer    wheel.Timer   // of the next restart
-	stream   *stream
-	before   *txMsg // in the stream
-	after    *txMsg
-	next     *txMsg // in Endpoint.open
-	prev     *txMsg
+	inject       []byte // copies are made here
+	restarts     uint8
+	wait         time.Duration // the first backoff
+	timer        wheel.Timer   // of the next restart
+	stream       *stream
+	before       *txMsg // in the stream
+	after        *txMsg
+	links[txMsg] // in Endpoint.open, or in the pool
 }
 
 // txPool is messages that have ended.
@@ -90,33 +89,6 @@ func (p *txPool) get() *txMsg {
 }
 
 func (p *txPool) put(m *txMsg) { m.next, p.free = p.free, m }
-
-// txList is messages in the order of posting.
-type txList struct{ head, tail *txMsg }
-
-func (l *txList) add(m *txMsg) {
-	m.prev, m.next = l.tail, nil
-	if l.tail == nil {
-		l.head = m
-	} else {
-		l.tail.next = m
-	}
-	l.tail = m
-}
-
-func (l *txList) remove(m *txMsg) {
-	if m.prev == nil {
-		l.head = m.next
-	} else {
-		m.prev.next = m.next
-	}
-	if m.next == nil {
-		l.tail = m.prev
-	} else {
-		m.next.prev = m.prev
-	}
-	m.next, m.prev = nil, nil
-}
 
 // isRead says that data comes back instead of going out.
 func (m *txMsg) isRead() bool { return m.op == wire.OpRead }

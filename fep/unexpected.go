@@ -42,9 +42,9 @@ type landing struct {
 	called bool   // the sender was told to send it again, as that
 	rtr    *txMsg // under way
 
-	last       vt.Time
-	listed     bool
-	next, prev *landing
+	last   vt.Time
+	listed bool
+	links[landing]
 }
 
 // earlyUse is what messages without a receive take of an endpoint's limits.
@@ -65,33 +65,19 @@ func (c *EndpointConfig) earlyDefaults() {
 
 // landList is all landings of a FEP, the oldest first.
 type landList struct {
-	head, tail *landing
-	n          int
+	chain[landing, *landing]
+	n int
 }
 
 func (t *landList) add(l *landing) {
-	l.prev, l.listed = t.tail, true
-	if t.tail == nil {
-		t.head = l
-	} else {
-		t.tail.next = l
-	}
-	t.tail = l
+	t.chain.add(l)
+	l.listed = true
 	t.n++
 }
 
 func (t *landList) remove(l *landing) {
-	if l.prev == nil {
-		t.head = l.next
-	} else {
-		l.prev.next = l.next
-	}
-	if l.next == nil {
-		t.tail = l.prev
-	} else {
-		l.next.prev = l.prev
-	}
-	l.next, l.prev, l.listed = nil, nil, false
+	t.chain.remove(l)
+	l.listed = false
 	t.n--
 }
 
