@@ -40,6 +40,8 @@ func (d *Daemon) handler() http.Handler {
 		q := r.URL.Query()
 		return d.listPDCs(r.Context(), q.Get("node"), q.Get("ended") != "")
 	})
+	get("/v1/cc", func(r *http.Request) (any, error) { return d.ccs(r.Context(), r.URL.Query().Get("node")) })
+	m.HandleFunc("GET /v1/cc/windows", d.handleWindows)
 	m.HandleFunc("POST /v1/links/{name}", answer1(func(r *http.Request) (any, error) {
 		var ch api.LinkChange
 		if err := body(r, &ch); err != nil {

@@ -318,7 +318,7 @@ func TestWatch(t *testing.T) {
 	}
 	w.Sent(ev, 4000)
 	w.Next(15, Packet{}) // given, but not sent
-	for range 2 { // a view can be used again
+	for range 2 {        // a view can be used again
 		var v View
 		w.Look(&v)
 		if v.Algorithm != REPS || !v.Frozen || v.Packets != 3 || v.Bytes != 4120 || len(v.Paths) != 2 {
