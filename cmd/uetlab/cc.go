@@ -98,7 +98,7 @@ func noCCs(all *api.CCs, node string) string {
 	}
 	slices.Sort(names)
 	return fmt.Sprintf("no congestion control contexts (%s): %s %s a PDC open, and contexts go with their PDCs.\n"+
-		"Look while a run is under way: with --watch, `uetlab clock cap 10000` slows it down and `uetlab clock pause` stops it;\n"+
+		"Look while a run is under way: with --watch, `uetlab clock cap 100000` slows it down and `uetlab clock pause` stops it;\n"+
 		"`uetlab pdc --all` lists PDCs that have ended, `uetlab run … --series FILE` and `uetlab cc --trace FILE` keep all of a run.",
 		strings.Join(names, ", "), where, map[bool]string{true: "have", false: "has"}[node != ""])
 }
