@@ -95,15 +95,15 @@ func pathsHead(p *api.Paths) string {
 			fmt.Fprintf(&b, ", %d changes of the EV", x.Moves)
 		}
 	}
-	known := false
-	for _, e := range p.EVs {
-		known = known || e.PDC != 0
+	var sent uint64
+	for _, x := range p.PDCs {
+		sent += x.Packets
 	}
 	switch {
 	case !p.Counts:
-		b.WriteString("; not counted: too many peers are already")
-	case len(p.PDCs) > 0 && !known:
-		b.WriteString("; nothing is known of EVs yet, counting begins now")
+		b.WriteString("; not counted: so many other peers are that there is no room")
+	case len(p.PDCs) > 0 && sent == 0:
+		b.WriteString("; the count begins now")
 	}
 	return b.String()
 }
