@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/nodecore"
@@ -134,6 +135,54 @@ func TestSeriesHasLittleRoom(t *testing.T) {
 	for i, c := range few.Contexts {
 		if w := whole.Contexts[i]; w.Node != c.Node || !reflect.DeepEqual(w.Points[:len(c.Points)], c.Points) {
 			t.Errorf("context %d is not the beginning of the whole", i)
+		}
+	}
+}
+
+// TestLookingChangesNothing counts packets by entropy value and listens to windows in a run: it is the run without, and the counts are those of
+// packets sent.
+func TestLookingChangesNothing(t *testing.T) {
+	for _, p := range []topology.FEPParams{{}, {CC: "nscc", LB: "reps", ACK: "packet"}, {CC: "nscc", LB: "bitmap"}, {LB: "uccl"}, {CC: "dctcp", LB: "plb"}} {
+		run := func(look bool) (r workload.Result, sent, counted uint64, changes int) {
+			plan, f := managed(t, "fat-tree-2x4", p)
+			for _, h := range hosts(plan) {
+				for _, to := range hosts(plan) {
+					if look && !f.nodes[h].FEP.PDS().WatchPaths(plan.Nodes[to].Addr4) {
+						t.Fatal("no room for 8 peers")
+					}
+				}
+				if look {
+					f.nodes[h].WatchWindows(func(c ctl.ContextPart) { changes += len(c.Points) })
+				}
+			}
+			r, err := f.Run(spec(t, plan, workload.Incast, 256<<10, 1), t0, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range hosts(plan) {
+				sent += f.nodes[h].FEP.C[fep.DataTx]
+				for _, to := range hosts(plan) {
+					for _, x := range f.nodes[h].FEP.PDS().Paths(plan.Nodes[to].Addr4, nil) {
+						sum := uint64(0)
+						for _, e := range x.Paths {
+							sum += e.Packets
+						}
+						if sum != x.Packets {
+							t.Errorf("%+v: PDC %d sent %d packets, by EV %d", p, x.PDC, x.Packets, sum)
+						}
+						counted += sum
+					}
+				}
+			}
+			return r, sent, counted, changes
+		}
+		bare, _, none, _ := run(false)
+		r, sent, counted, changes := run(true)
+		if !reflect.DeepEqual(r, bare) {
+			t.Errorf("%+v: a run that is looked at differs:\n%+v\n%+v", p, r, bare)
+		}
+		if none != 0 || sent != counted || (changes > 0) != (p.CC != "") {
+			t.Errorf("%+v: %d packets sent, %d counted, %d where nobody asked; %d changes of windows", p, sent, counted, none, changes)
 		}
 	}
 }
