@@ -107,6 +107,8 @@ type Result struct {
 	PerFlow []FlowResult      `json:"perFlow,omitempty"` // matrix, in the order of its file
 
 	Queues []QueueResult `json:"queues,omitempty"` // where anything was marked, trimmed or dropped, in the order of the plan
+
+	Series *Series `json:"series,omitempty"` // what was sampled, where it was asked for
 }
 
 // QueueResult is what an egress queue did to frames in a run. The trimmed copy of a frame waits in another queue; both of
