@@ -136,6 +136,10 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 		return pdcStates()
 	case "emit":
 		return []string{emitHTSim}
+	case "cc", "lb", "ack":
+		return topology.FEPWords(name)
+	case "fep":
+		return fepKeys()
 	case "algo":
 		return []string{workload.AlgoRing, workload.AlgoRD}
 	case "op":

@@ -317,6 +317,8 @@ func TestCompletion(t *testing.T) {
 		{"link set host0-host1 l", "loss="},
 		{"pdc ", "host0 host1"},
 		{"pdc --state cl", "close-wait close-sent closed"},
+		{"run permutation --cc n", "nscc nscc+rccc"},
+		{"sim pair permutation --fep reps.f", "reps.freeze= reps.firstWindow="},
 		{"completion f", "fish"},
 		{"nonsense ", ""},
 	} {
