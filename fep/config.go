@@ -42,6 +42,7 @@ type Config struct {
 	PayloadMTU int   // SES payload bytes of a packet: 1024, 2048, 4096 or 8192; 0: the largest that fits the port
 	Window     int64 // as in pds.Config, like all the others up to PSNLimit
 	LB         string
+	Ordered    bool // messages of all endpoints keep their order (ROD), whatever the endpoint says: what RoCE does
 	Balance    lb.Params
 	CC         *cms.Config
 	NoCRC      bool

@@ -75,7 +75,8 @@ func (n *draftNode) plan() Node {
 			node.Seed = *n.seed
 		}
 	case KindFEP:
-		node.FEP = &FEPConfig{LB: n.fep.LB}
+		n.fep = n.fep.transport()
+		node.FEP = &FEPConfig{LB: n.fep.LB, Ordered: n.fep.Transport == TransportRoCE}
 		if node.FEP.LB == "" {
 			node.FEP.LB = defaultLB
 		}

@@ -60,6 +60,8 @@ func (p *LinkParams) fields() []field {
 
 func (p *FEPParams) fields() []field {
 	return []field{
+		{key: "transport", doc: "What end points do: uet, or what RoCEv2 does: all in order, go-back-N, and unless said otherwise cc dcqcn, lb fixed and, under defaults, data in a lossless queue of switches.",
+			def: TransportUET, to: word[string]{&p.Transport, []string{TransportUET, TransportRoCE}}},
 		{key: "cc", doc: "Congestion control: fixed is a window of constant size.", def: defaultCC, to: word[string]{&p.CC, ccWords}},
 		{key: "lb", doc: "Load balancing: spray (an entropy value per packet), fixed (one per PDC), or one that goes by feedback.", def: defaultLB, to: word[string]{&p.LB, lbWords}},
 		{key: "ack", doc: "ACKs: coalesced (one in 16 KiB), or packet (one for each packet).", def: defaultACK, to: word[string]{&p.ACK, []string{defaultACK, "packet"}}},

@@ -38,16 +38,13 @@ func (d *DFC) Pend(used, size int64) (pend uint8, restore bool) {
 }
 
 // CNP paces the congestion notifications of a flow at its destination (DCQCN).
-type CNP struct {
-	last vt.Time
-	sent bool
-}
+type CNP struct{ next vt.Time }
 
 // OnMark says whether the marked packet that arrives now is to be answered with a notification: one in every so often.
 func (c *CNP) OnMark(now vt.Time, every time.Duration) bool {
-	if c.sent && now-c.last < vt.Time(every) {
+	if now < c.next {
 		return false
 	}
-	c.last, c.sent = now, true
+	c.next = now.Add(every)
 	return true
 }

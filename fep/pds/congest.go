@@ -372,6 +372,9 @@ func (p *PDC) endAck(now vt.Time, a wire.Ack) {
 		g.fb.Service, g.fb.Pend, g.fb.Restore = s.ServiceTime, s.RcvCwndPend, s.RC
 	}
 	if g.ctx != nil {
+		if g.fb.ECN && p.m.cfg.CC.Algorithm == cms.AlgDCQCN {
+			p.m.C[CNPRx]++
+		}
 		g.ctx.OnAck(now, &g.flow, &g.fb)
 		if a.HasCC() && a.CCType() == wire.CCTypeCredit {
 			p.onCredit(now, wire.UnpackCredit(a.CCState()).Credit)

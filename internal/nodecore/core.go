@@ -151,7 +151,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 // manage sets up congestion management. At the wall's pace round trips are the machine's, and only the fixed window makes sense.
 func manage(fc *fep.Config, cfg *ctl.Config) error {
 	p := cfg.Node.FEP
-	fc.Balance.RTT = cfg.BaseRTT
+	fc.Balance.RTT, fc.Ordered = cfg.BaseRTT, p.Ordered
 	if p.AckEach {
 		fc.AckGenTrigger = -1
 	}
