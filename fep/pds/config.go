@@ -64,6 +64,7 @@ type Config struct {
 	NackRetxTime time.Duration // NACK_Retx_Time, 0: 1 ms
 	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; 31: no limit; trims count with NSCC only: else nothing makes them stop
 
+	NoDFC        bool          // destination flow control off: ACKs put no penalty on the source's window, however full SES is
 	NoInfer      bool          // no inference of losses from later packets, and no probing of a silent tail (10.2)
 	InferEV      bool          // inference from packets with the same entropy value (10.3)
 	EVMargin     int           // later packets with the same entropy value that prove a loss, 0: 3

@@ -85,6 +85,8 @@ type dest struct {
 	ce       bool    // one of them had CE, and that is passed on
 	needAck  bool    // a gap closed below a packet that wanted an ACK
 	clearTry uint8   // Clear Requests since the latest CLEAR
+	pend     uint8   // rcv_cwnd_pend: penalty on the source's window
+	penal    bool    // there is one, or was: once it has ended all ACKs say so, since some may be lost and a window is given back only once
 	arrived  vt.Time // of ackPSN
 	firstDue vt.Time // when the oldest of them must be acknowledged
 	clearDue vt.Time // when the next Clear Request is due

@@ -301,6 +301,9 @@ func (p *PDC) answered(now vt.Time, psn wire.PSN, resp *Response, ev uint16, fl 
 	if resp.Gtd {
 		p.keep(now, psn, resp)
 	}
+	if !m.cfg.NoDFC {
+		d.pend, d.penal = resp.Pend, d.penal || resp.Pend > 0
+	}
 	if d.genCount == 0 && m.cfg.MaxAckDelay > 0 {
 		d.firstDue = now.Add(m.cfg.MaxAckDelay)
 	}
