@@ -204,7 +204,11 @@ func (f *Fabric) begin(spec workload.Spec, t0 vt.Time) error {
 	}
 	peers := spec.Peers(f.plan)
 	for i, n := range f.nodes {
-		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers}); err != nil {
+		own, err := f.plan.OverrideFEP(i, spec.FEP)
+		if err != nil {
+			return fmt.Errorf("sim: %w", err)
+		}
+		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers, FEP: own}); err != nil {
 			return err
 		}
 	}

@@ -6,12 +6,17 @@ const (
 	TransportRoCE = "roce" // what RoCEv2 does: in order on one path, go-back-N; DCQCN and a lossless fabric unless the file says otherwise
 )
 
-// transport fills in what an end point that is to act as RoCEv2 does has not said.
-func (p FEPParams) transport() FEPParams {
-	if p.Transport != TransportRoCE {
-		return p
+// transport says what end points do as far as the transport alone decides it; what is said of cc and lb comes after it. What RoCEv2 does
+// finds losses by NACKs and timeouts only, and so does without Probes.
+func (p *FEPParams) transport(c *FEPConfig) {
+	switch p.Transport {
+	case TransportRoCE:
+		c.Ordered, c.CC, c.LB = true, "dcqcn", "fixed"
+	case TransportUET:
+		if c.Ordered {
+			c.Ordered, c.CC, c.LB = false, "", defaultLB
+		}
 	}
-	return laid(p, FEPParams{CC: "dcqcn", LB: "fixed"})
 }
 
 // fabric gives what switches between such end points do unless the file says otherwise: their data is in a lossless queue.
