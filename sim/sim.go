@@ -184,6 +184,9 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Resu
 	t.Fidelity.Verdict = "exact"
 	r := workload.Summarize(spec, ranks, t, f.plan)
 	r.Queues = nodecore.QueueResults(f.plan, queues, f.queues())
+	if spec.Every > 0 {
+		r.Series = nodecore.Collect(f.plan, spec.Every, func(node, from int) (ctl.SeriesPart, error) { return f.nodes[node].Series(from), nil })
+	}
 	return r, err
 }
 
@@ -202,13 +205,13 @@ func (f *Fabric) begin(spec workload.Spec, t0 vt.Time) error {
 	for r, id := range spec.Nodes {
 		ranks[id] = append(ranks[id], r)
 	}
-	peers := spec.Peers(f.plan)
+	peers, keep := spec.Peers(f.plan), nodecore.SeriesRoom(f.plan)
 	for i, n := range f.nodes {
 		own, err := f.plan.OverrideFEP(i, spec.FEP)
 		if err != nil {
 			return fmt.Errorf("sim: %w", err)
 		}
-		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers, FEP: own}); err != nil {
+		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers, FEP: own, Keep: keep}); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/fep/pds"
 )
 
@@ -74,7 +75,12 @@ func (c *FEPConfig) wrong(a Around) (key, value, why string) {
 	if c.Window < int64(a.PayloadMTU) {
 		return "window", fmt.Sprintf("%dB", c.Window), fmt.Sprintf("does not hold one packet of %d payload bytes; write auto, or at least %dB", a.PayloadMTU, a.PayloadMTU)
 	}
-	_, err := c.Resolved(a)
+	all := *c // parameters have to make sense though nothing uses them yet
+	all.CC = cmp.Or(c.CC, cms.AlgNSCC.String())
+	if c.LB == pds.LBSpray || c.LB == pds.LBFixed {
+		all.LB = string(lb.REPS)
+	}
+	_, err := all.Resolved(a)
 	if err == nil {
 		return "", "", ""
 	}

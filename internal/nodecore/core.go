@@ -50,6 +50,8 @@ type Node struct {
 	part   *part                    // nil: none
 	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
 	report func(workload.RankResult)
+	series *series                 // nil: none is wanted of this run
+	window func(c ctl.ContextPart) // see WatchWindows
 
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
@@ -155,7 +157,10 @@ func (n *Node) endPoint(c *topology.FEPConfig) (fep.Config, error) {
 	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
 		fc.Window = min(fc.Window, realWindow)
 		if cfg.Peers[0].End {
-			fc.Window, fc.AckGenTrigger = directWindow, directAck
+			fc.Window = directWindow
+			if fc.AckGenTrigger == 0 {
+				fc.AckGenTrigger = directAck
+			}
 		}
 		fc.RTOInit, fc.NackRetxTime, fc.ClearTime, fc.MaxAckDelay = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
 		fc.NewPDCTime, fc.CloseReqTime = 100*time.Millisecond, 50*time.Millisecond

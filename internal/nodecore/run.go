@@ -62,6 +62,7 @@ func (n *Node) StartRun(r ctl.Run) error {
 				n.AfterReset(now)
 			}
 		}
+		n.sample(now, &r)
 		if len(r.Ranks) == 0 {
 			return
 		}
