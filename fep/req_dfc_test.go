@@ -9,7 +9,7 @@ import (
 )
 
 // TestDFCOnTheWire: ACKs carry a penalty for the source's window that follows from what is kept of messages without a receive: none
-// below half of the room, then 127/128 of the window and a round trip in proportion, the penalty's end once receives have taken them (uet-cms.md section 5).
+// below a quarter of the room, then in proportion up to 127 with half of it, the penalty's end once receives have taken them (uet-cms.md section 5).
 func TestDFCOnTheWire(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		s := newStub(t, Config{Profiles: HPC | AIFull | AIBase, Unexpected: 10_000, NoDFC: off})
@@ -29,8 +29,8 @@ func TestDFCOnTheWire(t *testing.T) {
 			s.raw = nil
 			s.request(req{psn: i, flags: wire.ReqAR, clear: int16(-1), mid: uint16(i), op: wire.OpTaggedSend, tag: uint64(100 + i), total: 1000, n: 1000})
 		}
-		// 127 x (2 x used - 10)/10 in whole numbers.
-		for i, want := range []uint8{0, 0, 0, 0, 1, 25, 50, 76, 101, 127} {
+		// 127 x (4 x used - 10)/10 in whole numbers.
+		for i, want := range []uint8{0, 0, 25, 76, 127, 127, 127, 127, 127, 127} {
 			if off {
 				want = 0
 			}
@@ -39,13 +39,13 @@ func TestDFCOnTheWire(t *testing.T) {
 				t.Errorf("off %v, %d000 of 10000 bytes kept: pend %d rc %v, want %d", off, i+1, c.RcvCwndPend, c.RC, want)
 			}
 		}
-		for i := range 6 {
+		for i := range 8 {
 			s.recv(uint64(101+i), 1000)
 		}
 		s.recv(111, 1000)
-		send(11) // finds its receive; four are kept
+		send(11) // finds its receive; two are kept
 		if c := state(); c.RcvCwndPend != 0 || c.RC == off {
-			t.Errorf("off %v, 4000 bytes kept: pend %d rc %v", off, c.RcvCwndPend, c.RC)
+			t.Errorf("off %v, 2000 bytes kept: pend %d rc %v", off, c.RcvCwndPend, c.RC)
 		}
 	}
 }

@@ -10,16 +10,16 @@ import (
 func RcvdBytes(bytes uint64) uint32 { return uint32((bytes+255)>>8) & mask24 }
 
 // Pend is the penalty that a destination puts on its sources (DFC, rcv_cwnd_pend, 0..127) by what of its space is in use, in bytes or
-// places: none below half of it, from there on in proportion, and with all of it 127, which leaves a packet per round trip (uet-cms.md
-// section 5 leaves open how a destination finds it).
+// places: none below a quarter of it, from there on in proportion, and from half of it on 127, which leaves a packet per round trip. The
+// other half is for what is under way by then (uet-cms.md section 5 leaves open how a destination finds it).
 func Pend(used, size int64) uint8 {
 	switch {
-	case used >= size:
+	case 2*used >= size:
 		return 127
-	case 2*used < size:
+	case 4*used < size:
 		return 0
 	}
-	return uint8(max(1, 127*(2*used-size)/size))
+	return uint8(max(1, 127*(4*used-size)/size))
 }
 
 // CNP paces the congestion notifications of a flow at its destination (DCQCN).
