@@ -44,6 +44,7 @@ func compareFlags() []cli.Flag {
 		&cli.StringFlag{Name: "seeds", Usage: "seeds of the runs of each variant, `LIST`: 1,2,3; default that of --seed"},
 		&cli.StringFlag{Name: "sim", Usage: "simulate `TOPOLOGY`; of files, where it is left out, the one that they name"},
 		&cli.StringFlag{Name: "html", Usage: "write a report with charts, one page that needs no network, to `FILE`"},
+		&cli.DurationFlag{Name: "every", Usage: "sample queues, rates and windows in steps of `TIME` (virtual), for --html and JSON; default for --html: some hundred steps in all"},
 		&cli.IntFlag{Name: "jobs", Usage: "`N` simulations at once; default: one a processor"},
 	}
 	return append(flags, sharedFlags()...)

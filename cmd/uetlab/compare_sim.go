@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,6 +30,8 @@ type simRunner struct {
 	dir      string // of the experiment's file: where the files lie that its workload names
 	words    []string
 	jobs     int
+	every    time.Duration // of series; 0: by the ideal
+	points   []string      // names of end points
 }
 
 func newSimRunner(c *call, e *experiment.Experiment) (*simRunner, error) {
@@ -38,7 +42,7 @@ func newSimRunner(c *call, e *experiment.Experiment) (*simRunner, error) {
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	r := &simRunner{c: c, topology: e.Topology, words: e.Workload, jobs: n}
+	r := &simRunner{c: c, topology: e.Topology, words: e.Workload, jobs: n, every: c.Duration("every")}
 	if e.File != "" {
 		r.dir = filepath.Dir(e.File)
 		if beside := filepath.Join(r.dir, e.Topology); c.String("sim") == "" && isFile(beside) {
@@ -51,12 +55,16 @@ func newSimRunner(c *call, e *experiment.Experiment) (*simRunner, error) {
 // Parallel implements experiment.Runner.
 func (r *simRunner) Parallel() int { return r.jobs }
 
+// EndPoints implements experiment.Runner.
+func (r *simRunner) EndPoints() []string { return r.points }
+
 // Prepare implements experiment.Runner.
 func (r *simRunner) Prepare(j experiment.Job) error {
 	s, err := r.simulation(r.c.ctx, j)
 	if err != nil {
 		return err
 	}
+	r.points = endPointNames(s.plan)
 	_, err = s.req.Spec(s.plan, s.req.Sizes[0], nil)
 	return err
 }
@@ -72,6 +80,9 @@ func (r *simRunner) Run(ctx context.Context, j experiment.Job) (workload.Result,
 	if err != nil {
 		return workload.Result{}, 0, err
 	}
+	if j.Series {
+		s.req.EveryNs = int64(cmp.Or(r.every, sampling(&spec, s.plan)))
+	}
 	res, err := s.run(s.req.Sizes[0])
 	if errors.Is(err, sim.ErrUntil) { // what has not finished is counted
 		err = nil
@@ -80,6 +91,25 @@ func (r *simRunner) Run(ctx context.Context, j experiment.Job) (workload.Result,
 		err = verdict([]workload.Result{res})
 	}
 	return res, experiment.Count(&spec), err
+}
+
+func endPointNames(plan *topology.Plan) (names []string) {
+	for i := range plan.Nodes {
+		if plan.Nodes[i].Kind == topology.KindFEP {
+			names = append(names, plan.Nodes[i].Name)
+		}
+	}
+	return names
+}
+
+// sampling is a step of series that makes some hundred of the ideal run.
+func sampling(spec *workload.Spec, plan *topology.Plan) time.Duration {
+	const steps, least = 400, 100 * time.Nanosecond
+	ns, _, err := workload.IdealNs(*spec, plan)
+	if err != nil {
+		return time.Microsecond
+	}
+	return max(least, (time.Duration(ns/steps) + least - 1).Truncate(least))
 }
 
 // simulation reads a job as a command line of sim.
