@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,8 +18,6 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/experiment"
 	"github.com/uetlab/uetlab/fabric/topology"
-	"github.com/uetlab/uetlab/fep/cms"
-	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/sim"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -45,8 +44,8 @@ func newSimRunner(c *call, e *experiment.Experiment) (*simRunner, error) {
 	r := &simRunner{c: c, topology: e.Topology, words: e.Workload, jobs: n, every: c.Duration("every")}
 	if e.File != "" {
 		r.dir = filepath.Dir(e.File)
-		if beside := filepath.Join(r.dir, e.Topology); c.String("sim") == "" && isFile(beside) {
-			r.topology = beside
+		if c.String("sim") == "" {
+			r.topology = topologyOf(e)
 		}
 	}
 	return r, nil
@@ -132,9 +131,7 @@ func (r *simRunner) simulation(ctx context.Context, j experiment.Job) (*simulati
 	if len(s.req.Sizes) > 1 {
 		return nil, usage("--size (%s): a sweep", inner.String("size")).WithHint("compare at one size at a time")
 	}
-	if err := overrideFEP(s.plan, j.Variant.FEP); err != nil {
-		return nil, err
-	}
+	overrideFEP(&s.req, j.Variant.FEP)
 	return s, overrideSwitches(s.plan, experiment.Assign(j.Variant.Switch))
 }
 
@@ -181,31 +178,14 @@ func onlyRuns(c *cli.Context) error {
 	return nil
 }
 
-// overrideFEP has all end points of a plan use other settings.
-func overrideFEP(plan *topology.Plan, fep map[string]string) error {
-	for key, value := range fep {
-		valid := map[string][]string{"cc": append([]string{"fixed"}, cms.Names()...), "lb": append([]string{"spray", "fixed"}, lb.Names()...),
-			"ack": {"coalesced", "packet"}}[key]
-		if valid == nil {
-			return usage("fep (%s): not a key that can be compared", key)
-		}
-		if err := checkName(key, value, valid); err != nil {
-			return err
-		}
-		for i := range plan.Nodes {
-			if f := plan.Nodes[i].FEP; f != nil {
-				switch key {
-				case "cc":
-					f.CC = strings.TrimPrefix(value, "fixed")
-				case "lb":
-					f.LB = value
-				default:
-					f.AckEach = value == "packet"
-				}
-			}
-		}
+// overrideFEP lays the settings of a variant over what the workload says.
+func overrideFEP(req *api.RunRequest, fep map[string]string) {
+	over := maps.Clone(req.FEP)
+	if over == nil {
+		over = map[string]string{}
 	}
-	return nil
+	maps.Copy(over, fep)
+	req.FEP = over
 }
 
 // overrideSwitches changes settings of all switches of a plan.
