@@ -73,6 +73,8 @@ type Daemon struct {
 
 	restarting sync.Mutex // held for the whole of a restart request
 
+	listeners listeners
+
 	events   eventLog
 	mu       sync.Mutex
 	handles  []runtime.Handle  // under mu

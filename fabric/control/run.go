@@ -281,7 +281,7 @@ func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID(), Keep: keep, FEP: own[n.id]}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID(), FEP: own[n.id], Keep: keep}}
 	}); err != nil {
 		return err
 	}
