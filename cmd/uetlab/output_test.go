@@ -320,6 +320,11 @@ func TestCompletion(t *testing.T) {
 		{"run permutation --cc n", "nscc nscc+rccc"},
 		{"sim pair permutation --fep reps.f", "reps.freeze= reps.firstWindow="},
 		{"completion f", "fish"},
+		{"compare --cc nscc,sw", "nscc,swift"},
+		{"compare --lb obl", "oblivious"},
+		{"compare --sim fat-tree-2", "fat-tree-2x4"},
+		{"compare --fep nscc.g", "nscc.gamma="},
+		{"compare per", "permutation"},
 		{"nonsense ", ""},
 	} {
 		words := strings.Split(c.words, " ")

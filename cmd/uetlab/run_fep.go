@@ -49,12 +49,3 @@ func (c *call) overrides() (map[string]string, error) {
 	}
 	return over, nil
 }
-
-// fepKeys are the beginnings of what --fep takes, for completion.
-func fepKeys() []string {
-	var words []string
-	for _, k := range topology.FEPKeys() {
-		words = append(words, k.Name+"=")
-	}
-	return words
-}

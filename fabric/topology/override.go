@@ -22,18 +22,6 @@ func FEPKeys() []FEPKey {
 	return keys
 }
 
-// FEPWords lists the words that a key can have as its value; none where it takes others.
-func FEPWords(key string) []string {
-	f, _ := find(new(FEPParams).managed(), key)
-	switch b := f.to.(type) {
-	case word[string]:
-		return b.valid
-	case balancer:
-		return lbWords
-	}
-	return nil
-}
-
 // ReadFEP says whether overrides are well formed, whatever the topology: their keys are known, their values of the right kind.
 func ReadFEP(over map[string]string) error {
 	_, err := parseFEP(over)

@@ -250,7 +250,7 @@ func (c *Context) OnAck(now vt.Time, f *Flow, fb *Feedback) {
 		}
 	case AlgDCQCN:
 		c.updateIf(s, ok)
-		if ecn {
+		if ecn { // a congestion notification: CNP at the destination chose which ACKs have the flag
 			c.dcqcn.onCNP(now)
 		}
 	default:

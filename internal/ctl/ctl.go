@@ -67,8 +67,8 @@ type Run struct {
 	Peers []workload.Peer `json:"peers"`           // all ranks
 	Job   uint32          `json:"job,omitempty"`   // the ranks are attached processes of this job; 0: the FEP plays them
 
-	FEP *topology.FEPConfig `json:"fep,omitempty"` // of the end point for this run; nil: what the topology says
-	Keep  int             `json:"keep,omitempty"`  // with Spec.Every: values of ports, and points of contexts, that the node keeps at most
+	FEP  *topology.FEPConfig `json:"fep,omitempty"`  // of the end point for this run; nil: what the topology says
+	Keep int                 `json:"keep,omitempty"` // with Spec.Every: values of ports, and points of contexts, that the node keeps at most
 }
 
 // Change is a scheduled change at one virtual time.

@@ -174,6 +174,7 @@ func manage(fc *fep.Config, c *topology.FEPConfig, cfg *ctl.Config) error {
 	if err != nil {
 		return err
 	}
+	fc.Ordered = c.Ordered
 	fc.Window, fc.LB, fc.Balance, fc.AckGenTrigger, fc.CSIG = d.Window, d.LB, d.Balance, d.AckGenTrigger, d.CSIG
 	if cfg.Real {
 		return nil
