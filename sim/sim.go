@@ -183,7 +183,8 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Resu
 	t.Fidelity.Frames -= before.Fidelity.Frames
 	t.Fidelity.Verdict = "exact"
 	r := workload.Summarize(spec, ranks, t, f.plan)
-	r.Queues = nodecore.QueueResults(f.plan, queues, f.queues())
+	after := f.queues()
+	r.Queues, r.PeakQueue = nodecore.QueueResults(f.plan, queues, after), nodecore.PeakQueue(f.plan, after)
 	if spec.Every > 0 {
 		r.Series = nodecore.Collect(f.plan, spec.Every, func(node, from int) (ctl.SeriesPart, error) { return f.nodes[node].Series(from), nil })
 	}

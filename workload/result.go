@@ -108,6 +108,8 @@ type Result struct {
 
 	Queues []QueueResult `json:"queues,omitempty"` // where anything was marked, trimmed or dropped, in the order of the plan
 
+	PeakQueue uint64 `json:"peakQueueBytes,omitempty"` // the most that waited in one egress queue of a switch
+
 	Series *Series `json:"series,omitempty"` // what was sampled, where it was asked for
 }
 

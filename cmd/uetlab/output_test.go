@@ -318,6 +318,11 @@ func TestCompletion(t *testing.T) {
 		{"pdc ", "host0 host1"},
 		{"pdc --state cl", "close-wait close-sent closed"},
 		{"completion f", "fish"},
+		{"compare --cc nscc,sw", "nscc,swift"},
+		{"compare --lb obl", "oblivious"},
+		{"compare --sim fat-tree-2", "fat-tree-2x4"},
+		{"compare --fep nscc.g", "nscc.gamma="},
+		{"compare per", "permutation"},
 		{"nonsense ", ""},
 	} {
 		words := strings.Split(c.words, " ")

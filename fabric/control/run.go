@@ -236,6 +236,7 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 	}
 	res := workload.Summarize(spec, ranks, totals, d.plan)
 	res.Queues, res.Series = d.congestion(before.queues, r.queues), r.series
+	res.PeakQueue = nodecore.PeakQueue(d.plan, r.queues)
 	d.event("run", "", "", fmt.Sprintf("%s of %d bytes on %d ranks: %d ns, %s", spec.Workload, spec.Size, spec.Ranks, res.FCT.Max, res.Fidelity.Verdict))
 	return &res, nil
 }
