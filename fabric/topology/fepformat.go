@@ -61,7 +61,10 @@ func (c *FEPConfig) said(d *pds.Config) *FEPParams {
 		p.ACK = "packet"
 	}
 	not := func(off bool) *bool { on := !off; return &on }
-	p.Signals = SignalParams{ECN: not(d.NoECN), RTT: not(d.NoRTT), Trim: not(d.NoTrim), OOO: not(d.NoInfer)}
+	p.Signals = SignalParams{ECN: not(d.NoECN), RTT: not(d.NoRTT), Trim: not(d.NoTrim), OOO: not(d.NoInfer), DFC: not(d.NoDFC)}
+	if c.Ordered {
+		p.Transport = TransportRoCE
+	}
 	if cc := d.CC; cc != nil {
 		p.NSCC = NSCCParams{NSCC: cc.NSCC, MSS: cc.Net.MSS, Deviations: cc.NSCC.Variant.String(), QuickAdapt: not(cc.NSCC.NoQuickAdapt)}
 		p.RCCC = RCCCParams{RCCC: cc.RCCC, Slow: not(cc.RCCC.NoSlow), Oversubscription: &cc.RCCC.Oversubs}
