@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -99,7 +101,19 @@ func TestTraceOfWindows(t *testing.T) {
 			}
 		}
 	}
+	page, err := l.api.Metrics(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Close()
+	metrics, err := io.ReadAll(page)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range decode[[]api.CC](t, l.ok(t, "cc", "--format", "json")) {
+		if want := fmt.Sprintf("uetlab_cc_window_bytes{algorithm=\"nscc\",lab=%q,node=%q,peer=%q,tc=\"0\"}", l.name, x.Node, x.Peer); !strings.Contains(string(metrics), want) {
+			t.Errorf("the metrics have no %s", want)
+		}
 		points := traced[x.Node+" "+x.Peer]
 		if last := points[len(points)-1]; last[4] != strconv.FormatInt(x.Cwnd, 10) || x.Acks == 0 || x.Algorithm != "nscc" {
 			t.Errorf("%s to %s has a window of %d after %v", x.Node, x.Peer, x.Cwnd, last)

@@ -85,12 +85,15 @@ func noCCs(all *api.CCs, node string) string {
 	if node != "" {
 		where = node + " does not"
 	}
-	if len(managed) == 0 && fixed > 0 {
+	if len(all.Algorithms) == 0 {
+		return "no congestion control contexts: no end point is there that answers"
+	}
+	if len(managed) == 0 {
 		what := "all end points have"
 		if node != "" {
 			what = node + " has"
 		}
-		return "no congestion control contexts: " + what + " a fixed window; `cc: nscc` under `fep:` in the topology file gives them some"
+		return "no congestion control contexts: " + what + " a fixed window.\n`cc: nscc` under `fep:` in the topology file changes that, except in labs with --time real."
 	}
 	var names []string
 	for a := range managed {

@@ -23,6 +23,8 @@ func fakeCCs(node string) api.CCs {
 	switch node {
 	case "host2":
 		return api.CCs{Algorithms: map[string]string{"host2": "nscc"}, List: []api.CC{}}
+	case "host4":
+		return api.CCs{List: []api.CC{}}
 	case "host3":
 		return api.CCs{Algorithms: map[string]string{"host3": ""}, List: []api.CC{}}
 	}
@@ -64,6 +66,7 @@ func TestNoCCs(t *testing.T) {
 	for cmd, want := range map[string]string{
 		"cc host2":               "host2 does not have a PDC open",
 		"cc host3":               "host3 has a fixed window",
+		"cc host4":               "no end point is there",
 		"cc host3 --format json": "[]\n",
 	} {
 		if o := runLine(t, context.Background(), cmd); o.code != 0 || !strings.Contains(o.out, want) {

@@ -83,21 +83,23 @@ func pathsHead(p *api.Paths) string {
 	if len(p.PDCs) == 0 {
 		b.WriteString("no PDC is open; the ways of EVs, were there one")
 	}
-	for i, x := range p.PDCs {
-		if i > 0 {
-			b.WriteString("; ")
+	var sent uint64
+	for _, x := range p.PDCs {
+		sent += x.Packets
+	}
+	sep := ""
+	for _, x := range p.PDCs {
+		if sent > 0 && x.Packets == 0 {
+			continue // it only receives
 		}
-		fmt.Fprintf(&b, "PDC %d %s %s, %d packets", x.PDC, x.Mode, x.Algorithm, x.Packets)
+		fmt.Fprintf(&b, "%sPDC %d %s %s, %d packets", sep, x.PDC, x.Mode, x.Algorithm, x.Packets)
+		sep = "; "
 		if x.Frozen {
 			b.WriteString(", frozen")
 		}
 		if x.Moves > 0 {
 			fmt.Fprintf(&b, ", %d changes of the EV", x.Moves)
 		}
-	}
-	var sent uint64
-	for _, x := range p.PDCs {
-		sent += x.Packets
 	}
 	switch {
 	case !p.Counts:

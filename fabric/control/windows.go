@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,6 +106,7 @@ func (d *Daemon) listen(ctx context.Context, nodes []*node) (*listener, error) {
 	s := &d.listeners
 	s.turns.Lock()
 	defer s.turns.Unlock()
+	d.tellWindows(ctx, s.unheard(nodes), false) // some may tell still what a daemon before this one wanted to know
 	s.mu.Lock()
 	s.list = append(s.list, l)
 	s.mu.Unlock()
@@ -119,26 +121,21 @@ func (d *Daemon) listen(ctx context.Context, nodes []*node) (*listener, error) {
 func (d *Daemon) forgetListener(l *listener, nodes []*node) {
 	s := &d.listeners
 	s.mu.Lock()
-	wanted := map[int]bool{}
-	kept := s.list[:0]
-	for _, x := range s.list {
-		if x == l {
-			continue
-		}
-		kept = append(kept, x)
-		for id := range x.nodes {
-			wanted[id] = true
-		}
-	}
-	s.list = kept
+	s.list = slices.DeleteFunc(s.list, func(x *listener) bool { return x == l })
 	s.mu.Unlock()
-	var idle []*node
+	d.tellWindows(context.Background(), s.unheard(nodes), false)
+}
+
+// unheard are those of nodes to which nobody listens.
+func (s *listeners) unheard(nodes []*node) (list []*node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, n := range nodes {
-		if !wanted[n.id] && !n.isDead() {
-			idle = append(idle, n)
+		if !n.isDead() && !slices.ContainsFunc(s.list, func(l *listener) bool { return l.nodes[n.id] }) {
+			list = append(list, n)
 		}
 	}
-	d.tellWindows(context.Background(), idle, false)
+	return list
 }
 
 // handleWindows streams changes of windows until a run ends or the client goes.

@@ -69,6 +69,7 @@ type Config struct {
 	NoRTT  bool // … round-trip times
 	NoTrim bool // … that a packet was trimmed: it counts as lost, and is sent again at once all the same
 
+	NoDFC        bool          // destination flow control off: ACKs put no penalty on the source's window, however full SES is
 	NoInfer      bool          // no inference of losses from later packets, and no probing of a silent tail (10.2)
 	InferEV      bool          // inference from packets with the same entropy value (10.3)
 	EVMargin     int           // later packets with the same entropy value that prove a loss, 0: 3

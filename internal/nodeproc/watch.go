@@ -77,7 +77,7 @@ func (p *proc) ways(packets [][]byte) []int {
 // ccs describes an end point's congestion control contexts from the number from on.
 func ccs(f *fep.FEP, from int) ctl.CCs {
 	out := ctl.CCs{List: []ctl.CC{}}
-	if cc := f.Config().CC; cc != nil {
+	if cc := f.PDS().Config().CC; cc != nil {
 		out.Algorithm = cc.Algorithm.String()
 	}
 	all := f.PDS().Contexts(nil)
