@@ -140,7 +140,7 @@ var fileFlags = []string{"--file", "--chaos"}
 
 // jobWords writes a workload for one job: with its seed, and with files where they lie.
 func jobWords(words []string, dir string, j experiment.Job) []string {
-	words = slices.Clone(words)
+	words = append(slices.Clone(words), j.Variant.Flags...)
 	for i, w := range words {
 		for _, f := range fileFlags {
 			name, joined := strings.CutPrefix(w, f+"=")
