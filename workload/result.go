@@ -105,6 +105,10 @@ type Result struct {
 	PerFlow        []FlowResult `json:"perFlow,omitempty"` // matrix, in the order of its file
 
 	Queues []QueueResult `json:"queues,omitempty"` // where anything was marked, trimmed or dropped, in the order of the plan
+
+	PeakQueue uint64 `json:"peakQueueBytes,omitempty"` // the most that waited in one egress queue of a switch
+
+	Series *Series `json:"series,omitempty"` // what was sampled, where it was asked for
 }
 
 // QueueResult is what an egress queue did to frames in a run. The trimmed copy of a frame waits in another queue; both of

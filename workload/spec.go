@@ -94,6 +94,8 @@ type Spec struct {
 	// Matrix is what the workload matrix plays. It says the number of ranks and the sizes: Ranks is its Nodes, Size is 0. A
 	// matrix whose connections have start times needs a Waker.
 	Matrix *matrix.Matrix `json:"matrix,omitempty"`
+	// Every is the step in which ports are sampled, in virtual time; 0: nothing is. See Series.
+	Every time.Duration `json:"everyNs,omitempty"`
 }
 
 // defaultWindow is how many sends of an alltoall are under way at one rank.
@@ -156,6 +158,9 @@ func (s *Spec) Validate() error {
 	}
 	if s.Guard < 0 {
 		bad("guard %v: give 0 or more", s.Guard)
+	}
+	if s.Every < 0 {
+		bad("--every %v: give a step of virtual time, or 0 for no series", s.Every)
 	}
 	s.validateChoices(bad)
 	s.validateNodes(bad)

@@ -98,7 +98,7 @@ func commands() []*cli.Command {
 	return []*cli.Command{
 		upCommand(), downCommand(), restartCommand(), adoptCommand(), lsCommand(), psCommand(), inspectCommand(),
 		execCommand(), shCommand(), logsCommand(),
-		runCommand(), rankCommand(), perfCommand(), simCommand(), linkCommand(), switchCommand(), chaosCommand(), clockCommand(),
+		runCommand(), rankCommand(), perfCommand(), simCommand(), compareCommand(), linkCommand(), switchCommand(), chaosCommand(), clockCommand(),
 		tcpdumpCommand(), traceCommand(), decodeCommand(), wiresharkCommand(), statsCommand(), pdcCommand(), eventsCommand(),
 		topoCommand(), doctorCommand(), completionCommand(), versionCommand(),
 		completeCommand(), docsCommand(), probeCommand(), nodeCommand(), labdCommand(), perfSideCommand(),

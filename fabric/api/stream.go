@@ -33,6 +33,8 @@ type RunRequest struct {
 	Ordered bool   `json:"ordered,omitempty"`
 	// Matrix is what the workload matrix plays; Sizes is one 0 then.
 	Matrix *matrix.Matrix `json:"matrix,omitempty"`
+	// EveryNs asks for a series of the run, sampled in steps of so much virtual time; 0: none.
+	EveryNs int64 `json:"everyNs,omitempty"`
 }
 
 // Types of RunEvent.

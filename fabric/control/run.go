@@ -10,6 +10,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -24,9 +25,10 @@ type run struct {
 	base  uint64    // results that the nodes had reported before
 	rx    []uint64  // payload bytes that each of these nodes had received before
 
-	queues [][]ctl.Queue // at its end, by node
-	armed  bool          // changes had waited for it
-	crew   *crew         // processes of the ranks; nil: the FEPs play them
+	queues [][]ctl.Queue    // at its end, by node
+	series *workload.Series // nil: nobody has asked for one
+	armed  bool             // changes had waited for it
+	crew   *crew            // processes of the ranks; nil: the FEPs play them
 
 	mu      sync.Mutex
 	results map[int]workload.RankResult
@@ -199,7 +201,8 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 		ranks = append(ranks, r.results[i])
 	}
 	res := workload.Summarize(spec, ranks, totals, d.plan)
-	res.Queues = d.congestion(before.queues, r.queues)
+	res.Queues, res.Series = d.congestion(before.queues, r.queues), r.series
+	res.PeakQueue = nodecore.PeakQueue(d.plan, r.queues)
 	d.event("run", "", "", fmt.Sprintf("%s of %d bytes on %d ranks: %d ns, %s", spec.Workload, spec.Size, spec.Ranks, res.FCT.Max, res.Fidelity.Verdict))
 	return &res, nil
 }
@@ -261,7 +264,7 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 	ctx, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
-	peers := r.spec.Peers(d.plan)
+	peers, keep := r.spec.Peers(d.plan), nodecore.SeriesRoom(d.plan)
 	ranks := map[int][]int{}
 	for i, id := range r.ranks {
 		ranks[id] = append(ranks[id], i)
@@ -270,7 +273,7 @@ func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID()}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID(), Keep: keep}}
 	}); err != nil {
 		return err
 	}
@@ -383,7 +386,7 @@ func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Total
 		c.run = false
 		sleep(20 * time.Millisecond)
 		d.forget(r)
-		r.queues = d.queues(ctx, queueWait)
+		r.queues, r.series = d.queues(ctx, queueWait), d.series(ctx, r)
 		return d.totals(before), nil
 	}
 	for c.paused { // just when the last rank had finished
@@ -414,7 +417,7 @@ func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Total
 		return none, err
 	}
 	d.rest(c)
-	r.queues = d.queues(ctx, queueWait)
+	r.queues, r.series = d.queues(ctx, queueWait), d.series(ctx, r)
 	d.forget(r)
 	d.poke()
 	return d.totals(before), nil

@@ -70,6 +70,9 @@ func (p *PDC) manage(now vt.Time) {
 	}
 	if m.lbs != nil && (p.mode != ROD || m.onePath) {
 		p.cg.bal = m.lbs.New(now)
+		if m.watched[p.peer] {
+			p.countPaths()
+		}
 	}
 }
 
@@ -81,6 +84,10 @@ func (m *Manager) context(now vt.Time, key cccKey) *ccc {
 		c = &ccc{Context: cms.Open(now, m.cfg.CC, m.baseRTTs[key.peer]), m: m, key: key, id: m.cccID}
 		c.timer = wheel.Timer{Owner: c}
 		m.cccs[key] = c
+		if m.windows != nil {
+			m.hook(c)
+			m.windows(now, key.peer, key.tc, c.Context, true)
+		}
 	}
 	c.users++
 	return c

@@ -63,6 +63,9 @@ type Manager struct {
 
 	nacksTx, nacksRx [256]uint64 // by code
 
+	windows WindowHook          // nil: nobody wants to know
+	watched map[netip.Addr]bool // peers: packets are counted by entropy value; nil: of none
+
 	ctl   ctlQueue
 	rtxq  pdcQueue // PDCs with something to send again
 	sendq pdcQueue // PDCs with new data

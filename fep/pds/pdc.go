@@ -3,6 +3,7 @@ package pds
 import (
 	"net/netip"
 
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/internal/wheel"
 	"github.com/uetlab/uetlab/wire"
@@ -63,6 +64,7 @@ type PDC struct {
 	s    source
 	d    dest
 	cg   *congestion   // of s; nil: a fixed window, and entropy values without feedback
+	evs  *lb.Watch     // counts what is sent by entropy value; nil: nobody has asked
 	src  *creditSource // the peer's context that gets credit from us
 	retx [NumCauses]uint32
 

@@ -68,6 +68,7 @@ type Run struct {
 	Ranks []int           `json:"ranks,omitempty"` // on this node, in the order in which they start; none: only a node of the fabric
 	Peers []workload.Peer `json:"peers"`           // all ranks
 	Job   uint32          `json:"job,omitempty"`   // the ranks are attached processes of this job; 0: the FEP plays them
+	Keep  int             `json:"keep,omitempty"`  // with Spec.Every: values of ports, and points of contexts, that the node keeps at most
 }
 
 // Change is a scheduled change at one virtual time.
@@ -90,13 +91,15 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, queues, switch, carrier, rewire, job, poked, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, routes, queues, series, switch, carrier, rewire, job, poked, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
 	Port    int      `json:"port,omitempty"`
 	Up      bool     `json:"up,omitempty"`
-	From    int      `json:"from,omitempty"` // pdcs: the first of the list that is wanted
+	From    int      `json:"from,omitempty"`    // pdcs, series, paths: the first of the list that is wanted
+	Peer    string   `json:"peer,omitempty"`    // paths: fabric address
+	Packets []byte   `json:"packets,omitempty"` // routes: the IP packet whose way is asked for, once for each entropy value of EVs
 	Job     *Job     `json:"job,omitempty"`
 }
 

@@ -46,6 +46,8 @@ type Node struct {
 	part   *part                    // nil: none
 	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
 	report func(workload.RankResult)
+	series *series                 // nil: none is wanted of this run
+	window func(c ctl.ContextPart) // see WatchWindows
 
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.

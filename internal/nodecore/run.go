@@ -55,6 +55,7 @@ func (n *Node) StartRun(r ctl.Run) error {
 				n.AfterReset(now)
 			}
 		}
+		n.sample(now, &r)
 		if len(r.Ranks) == 0 {
 			return
 		}

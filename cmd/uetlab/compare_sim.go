@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/experiment"
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
+	"github.com/uetlab/uetlab/sim"
+	"github.com/uetlab/uetlab/workload"
+)
+
+// simRunner runs the jobs of an experiment in the simulator, each on a fabric of its own.
+type simRunner struct {
+	c        *call
+	topology string
+	dir      string // of the experiment's file: where the files lie that its workload names
+	words    []string
+	jobs     int
+}
+
+func newSimRunner(c *call, e *experiment.Experiment) (*simRunner, error) {
+	n := c.Int("jobs")
+	if c.IsSet("jobs") && n < 1 {
+		return nil, usage("--jobs (%d): not a number of simulations", n).WithHint("give 1 or more")
+	}
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	r := &simRunner{c: c, topology: e.Topology, words: e.Workload, jobs: n}
+	if e.File != "" {
+		r.dir = filepath.Dir(e.File)
+		if beside := filepath.Join(r.dir, e.Topology); c.String("sim") == "" && isFile(beside) {
+			r.topology = beside
+		}
+	}
+	return r, nil
+}
+
+// Parallel implements experiment.Runner.
+func (r *simRunner) Parallel() int { return r.jobs }
+
+// Prepare implements experiment.Runner.
+func (r *simRunner) Prepare(j experiment.Job) error {
+	s, err := r.simulation(r.c.ctx, j)
+	if err != nil {
+		return err
+	}
+	_, err = s.req.Spec(s.plan, s.req.Sizes[0], nil)
+	return err
+}
+
+// Run implements experiment.Runner.
+func (r *simRunner) Run(ctx context.Context, j experiment.Job) (workload.Result, int, error) {
+	s, err := r.simulation(ctx, j)
+	if err != nil {
+		return workload.Result{}, 0, err
+	}
+	defer s.memory.clear()
+	spec, err := s.req.Spec(s.plan, s.req.Sizes[0], nil)
+	if err != nil {
+		return workload.Result{}, 0, err
+	}
+	res, err := s.run(s.req.Sizes[0])
+	if errors.Is(err, sim.ErrUntil) { // what has not finished is counted
+		err = nil
+	}
+	if err == nil {
+		err = verdict([]workload.Result{res})
+	}
+	return res, experiment.Count(&spec), err
+}
+
+// simulation reads a job as a command line of sim.
+func (r *simRunner) simulation(ctx context.Context, j experiment.Job) (*simulation, error) {
+	words := append([]string{r.topology, "--"}, jobWords(r.words, r.dir, j)...)
+	for _, l := range j.Variant.Links {
+		words = append(words, "--link", l)
+	}
+	inner, err := r.c.readRun(ctx, simCommand(), words)
+	if err != nil {
+		return nil, err
+	}
+	if err := onlyRuns(inner.Context); err != nil {
+		return nil, err
+	}
+	s, err := newSimulation(inner)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.req.Sizes) > 1 {
+		return nil, usage("--size (%s): a sweep", inner.String("size")).WithHint("compare at one size at a time")
+	}
+	if err := overrideFEP(s.plan, j.Variant.FEP); err != nil {
+		return nil, err
+	}
+	return s, overrideSwitches(s.plan, experiment.Assign(j.Variant.Switch))
+}
+
+// fileFlags name files, which lie beside an experiment's.
+var fileFlags = []string{"--file", "--chaos"}
+
+// jobWords writes a workload for one job: with its seed, and with files where they lie.
+func jobWords(words []string, dir string, j experiment.Job) []string {
+	words = slices.Clone(words)
+	for i, w := range words {
+		for _, f := range fileFlags {
+			name, joined := strings.CutPrefix(w, f+"=")
+			switch {
+			case joined:
+				words[i] = f + "=" + beside(dir, name)
+			case w == f && i+1 < len(words):
+				words[i+1] = beside(dir, words[i+1])
+			}
+		}
+	}
+	if j.Seeded {
+		words = append(words, "--seed="+strconv.FormatUint(j.Seed, 10))
+	}
+	return words
+}
+
+// beside gives a file that lies in dir by a name that is good here; others stay.
+func beside(dir, name string) string {
+	if p := filepath.Join(dir, name); dir != "" && !filepath.IsAbs(name) && isFile(p) {
+		return p
+	}
+	return name
+}
+
+// notRuns are flags of run and sim that are for one run alone.
+var notRuns = []string{"trace", "links", "format", "emit", "wall", "cpuprofile", "warm", "every", "series"}
+
+func onlyRuns(c *cli.Context) error {
+	for _, f := range notRuns {
+		if c.IsSet(f) {
+			return usage("%s: of one run, not of many", dashed(f)).WithHint("leave it out of the comparison")
+		}
+	}
+	return nil
+}
+
+// overrideFEP has all end points of a plan use other settings.
+func overrideFEP(plan *topology.Plan, fep map[string]string) error {
+	for key, value := range fep {
+		valid := map[string][]string{"cc": append([]string{"fixed"}, cms.Names()...), "lb": append([]string{"spray", "fixed"}, lb.Names()...),
+			"ack": {"coalesced", "packet"}}[key]
+		if valid == nil {
+			return usage("fep (%s): not a key that can be compared", key)
+		}
+		if err := checkName(key, value, valid); err != nil {
+			return err
+		}
+		for i := range plan.Nodes {
+			if f := plan.Nodes[i].FEP; f != nil {
+				switch key {
+				case "cc":
+					f.CC = strings.TrimPrefix(value, "fixed")
+				case "lb":
+					f.LB = value
+				default:
+					f.AckEach = value == "packet"
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// overrideSwitches changes settings of all switches of a plan.
+func overrideSwitches(plan *topology.Plan, assign []string) error {
+	for i := range plan.Nodes {
+		n := &plan.Nodes[i]
+		if n.Kind != topology.KindSwitch || len(assign) == 0 {
+			continue
+		}
+		set, err := plan.SetSwitch(i, *n.Switch, assign)
+		if err != nil {
+			return api.Errorf(api.CodeUsage, "switch: %w", errors.New(strings.ReplaceAll(err.Error(), "\n", "; also: ")))
+		}
+		n.Switch = &set
+	}
+	return nil
+}
+
+// text of a job for messages.
+func jobText(j experiment.Job) string {
+	if j.Seeded {
+		return fmt.Sprintf("%s, seed %d", j.Variant.Name, j.Seed)
+	}
+	return j.Variant.Name
+}
