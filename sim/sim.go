@@ -208,7 +208,11 @@ func (f *Fabric) begin(spec workload.Spec, t0 vt.Time) error {
 	}
 	peers, keep := spec.Peers(f.plan), nodecore.SeriesRoom(f.plan)
 	for i, n := range f.nodes {
-		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers, Keep: keep}); err != nil {
+		own, err := f.plan.OverrideFEP(i, spec.FEP)
+		if err != nil {
+			return fmt.Errorf("sim: %w", err)
+		}
+		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers, Keep: keep, FEP: own}); err != nil {
 			return err
 		}
 	}

@@ -87,7 +87,9 @@ type Spec struct {
 	Type     string `json:"type,omitempty"`  // allreduce: uint32 (default), int32 or float32
 	Root     int    `json:"root,omitempty"`  // broadcast and incast
 	Window   int    `json:"window,omitempty"`
-	Ordered  bool   `json:"ordered,omitempty"` // messages keep their order (ROD) instead of being sprayed (RUD)
+	// FEP overrides settings of the end points for this run: keys and values of a topology file's mapping fep (topology.Plan.OverrideFEP).
+	FEP     map[string]string `json:"fep,omitempty"`
+	Ordered bool              `json:"ordered,omitempty"` // messages keep their order (ROD) instead of being sprayed (RUD)
 	// Guard lets all ranks begin an iteration at one instant: that long after the last rank entered the barrier. It needs
 	// a Waker; 0 lets each rank begin as it leaves the barrier. See SafeGuard.
 	Guard time.Duration `json:"guardNs,omitempty"`

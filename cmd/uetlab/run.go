@@ -43,7 +43,7 @@ func workloadFlags() []cli.Flag {
 		&cli.IntFlag{Name: "root", Usage: "rank that broadcast sends from or incast sends to"},
 		&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
 		&cli.BoolFlag{Name: "ordered", Usage: "keep messages in order: mode ROD, one path and go-back-N, instead of RUD"},
-	}, matrixFlags()...)
+	}, append(fepFlags(), matrixFlags()...)...)
 }
 
 // processFlags have ranks be processes.
@@ -83,6 +83,9 @@ func runRequest(c *call, name string) (api.RunRequest, error) {
 		return req, usage("--per-node (%d): not a number of ranks", n).WithHint("give 1 to %d", workload.MaxPerNode)
 	} else if n > 1 {
 		req.PerNode = n
+	}
+	if req.FEP, err = c.overrides(); err != nil {
+		return req, err
 	}
 	return req, c.readMatrix(&req)
 }

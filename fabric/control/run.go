@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/nodecore"
@@ -269,11 +270,18 @@ func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 	for i, id := range r.ranks {
 		ranks[id] = append(ranks[id], i)
 	}
+	own := make([]*topology.FEPConfig, len(d.nodes))
+	for i := range own {
+		var err error
+		if own[i], err = d.plan.OverrideFEP(i, r.spec.FEP); err != nil {
+			return err
+		}
+	}
 	if err := d.each(ctx, func(n *node) *ctl.Message {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID(), Keep: keep}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID(), Keep: keep, FEP: own[n.id]}}
 	}); err != nil {
 		return err
 	}

@@ -70,6 +70,9 @@ const (
 
 var variantNames = [variants]string{"ewma", "no-sample", "qa-end", "qa-threshold", "packet-size", "no-nack-base"}
 
+// Variants lists the words that ParseVariant reads.
+func Variants() []string { return append([]string{"htsim"}, variantNames[:]...) }
+
 // ParseVariant reads "", "htsim" or a list of names with commas between them.
 func ParseVariant(s string) (v Variant, err error) {
 next:

@@ -362,7 +362,7 @@ func (p *PDC) beginAck(now vt.Time, a wire.Ack) {
 		if k := p.s.at(psn); k.flags&pktSent != 0 {
 			g.ev = k.ev
 			g.fb.Named, g.fb.Sent, g.fb.Rtx = true, k.sent, min(k.sends-1, 2)
-			if k.sends == 1 && !a.RETX() {
+			if k.sends == 1 && !a.RETX() && !p.m.cfg.NoRTT {
 				g.rtt = now - k.sent
 			}
 		}
@@ -386,7 +386,7 @@ func (p *PDC) endAck(now vt.Time, a wire.Ack) {
 	}
 	if g.bal != nil && g.ev != 0 {
 		kind := lb.Good
-		if a.M() {
+		if a.M() && !p.m.cfg.NoECN {
 			kind = lb.ECN
 		}
 		g.bal.Feedback(now, lb.Feedback{EV: g.ev, Kind: kind, RTT: g.rtt, Bytes: int(g.fb.Newly)})
@@ -411,9 +411,11 @@ func (p *PDC) refusal(now vt.Time, n wire.Nack, k *Packet) {
 		why = cms.TrimmedLastHop
 	}
 	switch {
+	case why != cms.Refused && p.m.cfg.NoTrim:
+		kind = lb.Timeout
 	case why == cms.Trimmed:
 		kind = lb.Nack
-	case n.M():
+	case n.M() && !p.m.cfg.NoECN:
 		kind = lb.ECN
 	}
 	if p.counts(k) {

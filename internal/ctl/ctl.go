@@ -36,20 +36,18 @@ type PortPeer struct {
 
 // Config tells a node what it is.
 type Config struct {
-	Node       topology.Node `json:"node"`
-	Peers      []PortPeer    `json:"peers"`
-	LabSeed    uint64        `json:"labSeed"`
-	PayloadMTU int           `json:"payloadMtu"`
-	DSCP       topology.DSCP `json:"dscp"`
-	CSIG       [2]uint16     `json:"csig,omitzero"`     // end points: TPIDs of compact and wide tags at that switch
-	Class      uint8         `json:"class,omitempty"`   // end points: traffic class, and PFC priority, that the switch has their data in
-	Start      vt.Time       `json:"start,omitempty"`   // virtual time at which the node joins
-	Real       bool          `json:"real"`              // --time real
-	Gateway    *Neighbour    `json:"gateway,omitempty"` // host nodes: the switch that they hang on
-	Window     int64         `json:"window,omitempty"`  // end points: bytes in flight per PDC
-	BaseRTT    time.Duration `json:"baseRtt,omitempty"` // end points: of the longest idle path
-	Trims      bool          `json:"trims,omitempty"`   // end points: the switches trim
-	Routes     []RouteGroup  `json:"routes,omitempty"`  // switches
+	Node       topology.Node   `json:"node"`
+	Peers      []PortPeer      `json:"peers"`
+	LabSeed    uint64          `json:"labSeed"`
+	PayloadMTU int             `json:"payloadMtu"`
+	DSCP       topology.DSCP   `json:"dscp"`
+	CSIG       [2]uint16       `json:"csig,omitzero"`     // end points: TPIDs of compact and wide tags at that switch
+	Class      uint8           `json:"class,omitempty"`   // end points: traffic class, and PFC priority, that the switch has their data in
+	Start      vt.Time         `json:"start,omitempty"`   // virtual time at which the node joins
+	Real       bool            `json:"real"`              // --time real
+	Gateway    *Neighbour      `json:"gateway,omitempty"` // host nodes: the switch that they hang on
+	Around     topology.Around `json:"around,omitzero"`   // end points: their fabric
+	Routes     []RouteGroup    `json:"routes,omitempty"`  // switches
 }
 
 // Neighbour is an address with its MAC.
@@ -69,6 +67,8 @@ type Run struct {
 	Peers []workload.Peer `json:"peers"`           // all ranks
 	Job   uint32          `json:"job,omitempty"`   // the ranks are attached processes of this job; 0: the FEP plays them
 	Keep  int             `json:"keep,omitempty"`  // with Spec.Every: values of ports, and points of contexts, that the node keeps at most
+
+	FEP *topology.FEPConfig `json:"fep,omitempty"` // of the end point for this run; nil: what the topology says
 }
 
 // Change is a scheduled change at one virtual time.

@@ -200,7 +200,7 @@ func TestConfigTellsANodeWhatItIs(t *testing.T) {
 	p := plan(t, "fat-tree-2x2")
 	for id := range p.Nodes {
 		c := Config(p, id, 9, p.Routes(nil)[id])
-		if c.Node.Name != p.Nodes[id].Name || c.LabSeed != 9 || c.Window != p.BDP || c.Gateway != nil || len(c.Peers) != len(p.Nodes[id].Ports) {
+		if c.Node.Name != p.Nodes[id].Name || c.LabSeed != 9 || (p.Nodes[id].FEP != nil) != (c.Around.BDP == p.BDP) || c.Gateway != nil || len(c.Peers) != len(p.Nodes[id].Ports) {
 			t.Errorf("%s: %+v", p.Nodes[id].Name, c)
 		}
 		for i, q := range c.Peers {
