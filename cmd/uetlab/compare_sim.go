@@ -15,8 +15,6 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/experiment"
 	"github.com/uetlab/uetlab/fabric/topology"
-	"github.com/uetlab/uetlab/fep/cms"
-	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/sim"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -102,9 +100,7 @@ func (r *simRunner) simulation(ctx context.Context, j experiment.Job) (*simulati
 	if len(s.req.Sizes) > 1 {
 		return nil, usage("--size (%s): a sweep", inner.String("size")).WithHint("compare at one size at a time")
 	}
-	if err := overrideFEP(s.plan, j.Variant.FEP); err != nil {
-		return nil, err
-	}
+	s.req.FEP = j.Variant.FEP
 	return s, overrideSwitches(s.plan, experiment.Assign(j.Variant.Switch))
 }
 
@@ -114,7 +110,12 @@ var fileFlags = []string{"--file", "--chaos"}
 // jobWords writes a workload for one job: with its seed, and with files where they lie.
 func jobWords(words []string, dir string, j experiment.Job) []string {
 	words = slices.Clone(words)
+	seed := strconv.FormatUint(j.Seed, 10)
 	for i, w := range words {
+		if j.Seeded {
+			w = strings.ReplaceAll(w, "{seed}", seed)
+			words[i] = w
+		}
 		for _, f := range fileFlags {
 			name, joined := strings.CutPrefix(w, f+"=")
 			switch {
@@ -126,7 +127,7 @@ func jobWords(words []string, dir string, j experiment.Job) []string {
 		}
 	}
 	if j.Seeded {
-		words = append(words, "--seed="+strconv.FormatUint(j.Seed, 10))
+		words = append(words, "--seed="+seed)
 	}
 	return words
 }
@@ -146,33 +147,6 @@ func onlyRuns(c *cli.Context) error {
 	for _, f := range notRuns {
 		if c.IsSet(f) {
 			return usage("%s: of one run, not of many", dashed(f)).WithHint("leave it out of the comparison")
-		}
-	}
-	return nil
-}
-
-// overrideFEP has all end points of a plan use other settings.
-func overrideFEP(plan *topology.Plan, fep map[string]string) error {
-	for key, value := range fep {
-		valid := map[string][]string{"cc": append([]string{"fixed"}, cms.Names()...), "lb": append([]string{"spray", "fixed"}, lb.Names()...),
-			"ack": {"coalesced", "packet"}}[key]
-		if valid == nil {
-			return usage("fep (%s): not a key that can be compared", key)
-		}
-		if err := checkName(key, value, valid); err != nil {
-			return err
-		}
-		for i := range plan.Nodes {
-			if f := plan.Nodes[i].FEP; f != nil {
-				switch key {
-				case "cc":
-					f.CC = strings.TrimPrefix(value, "fixed")
-				case "lb":
-					f.LB = value
-				default:
-					f.AckEach = value == "packet"
-				}
-			}
 		}
 	}
 	return nil

@@ -85,6 +85,7 @@ type Config struct {
 	Keepalive    time.Duration // initiator probes an idle PDC at this interval, three unanswered ones end it; 0: off
 
 	MaxPDCs    int // both roles together, 0: 1000
+	OwnPDC     bool // a message of mode RUD has a PDC and a congestion control context of its own, as simulators have a connection for each flow
 	PDCsPerKey int // PDCs to one peer, job and traffic class in mode RUD, 0: 4; in mode ROD it is 1
 	GtdSlots   int // stored responses of the whole FEP, 0: 256
 	MaxRUDI    int // RUDI packets outstanding, 0: 256
@@ -140,6 +141,9 @@ func (c *Config) resolveTimes() {
 	or(&c.NackRetxTime, time.Millisecond)
 	or(&c.MaxNackRetx, 5)
 	or(&c.MaxAckDelay, min(c.RTOInit/4, 250*time.Microsecond))
+	if c.OwnPDC { // nothing comes after its message
+		or(&c.IdleClose, c.RTOInit)
+	}
 	or(&c.IdleClose, 2*time.Second)
 	or(&c.TargetIdle, time.Minute)
 	or(&c.CloseReqTime, time.Millisecond)

@@ -49,6 +49,7 @@ type ccc struct {
 type cccKey struct {
 	peer netip.Addr
 	tc   uint8
+	own  uint16 // with Config.OwnPDC the PDC that has it for itself, else 0
 }
 
 // most bounds what is kept of peers that there is no PDC with.
@@ -66,7 +67,11 @@ func (p *PDC) manage(now vt.Time) {
 	}
 	p.cg = &congestion{}
 	if m.cfg.CC != nil {
-		p.cg.ctx = m.context(now, cccKey{p.peer, p.tc})
+		key := cccKey{peer: p.peer, tc: p.tc}
+		if m.cfg.OwnPDC {
+			key.own = p.id
+		}
+		p.cg.ctx = m.context(now, key)
 	}
 	if m.lbs != nil && (p.mode != ROD || m.onePath) {
 		p.cg.bal = m.lbs.New(now)
