@@ -31,6 +31,7 @@ var layers = [][]string{
 	{"fabric/api", "fabric/chaos"},
 	{"sim", "internal/nodeproc", "fabric/cleanup"},
 	{"fabric/control", "fabric/experiment"},
+	{"fabric/experiment/report"},
 	{"cmd/uetlab", "examples/late", "examples/pingpong"},
 	{"e2e"}, // tests of real labs: nothing imports it
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/experiment"
-	"github.com/uetlab/uetlab/internal/nearest"
 )
 
 func compareCommand() *cli.Command {
@@ -44,6 +43,7 @@ func compareFlags() []cli.Flag {
 		&cli.StringFlag{Name: "seeds", Usage: "seeds of the runs of each variant, `LIST`: 1,2,3; default that of --seed"},
 		&cli.StringFlag{Name: "sim", Usage: "simulate `TOPOLOGY`; of files, where it is left out, the one that they name"},
 		&cli.StringFlag{Name: "html", Usage: "write a report with charts, one page that needs no network, to `FILE`"},
+		&cli.DurationFlag{Name: "every", Usage: "sample queues, rates and windows in steps of `TIME` (virtual), for --html and JSON; default for --html: some hundred steps in all"},
 		&cli.IntFlag{Name: "jobs", Usage: "`N` simulations at once; default: one a processor"},
 	}
 	return append(flags, sharedFlags()...)
@@ -107,7 +107,7 @@ func (c *call) experiments() ([]*experiment.Experiment, error) {
 		e, err := c.ofFlags(args[0])
 		return []*experiment.Experiment{e}, err
 	}
-	for _, f := range append(append(slices.Clone(axes), "fep", "seeds"), names2(sharedFlags())...) {
+	for _, f := range append(append(slices.Clone(axes), "fep", "seeds"), flagsOf(sharedFlags())...) {
 		if c.IsSet(f) {
 			return nil, usage("%s: the experiment's file says what is run", dashed(f)).WithHint("leave it out, or write it into the file")
 		}
@@ -120,7 +120,7 @@ func (c *call) experiments() ([]*experiment.Experiment, error) {
 		}
 		e, err := experiment.Parse(name, text)
 		if err != nil {
-			return nil, topologyError(err)
+			return nil, usage("%w", err).WithHint("docs/compare.md says what an experiment may hold")
 		}
 		list = append(list, e)
 	}
@@ -132,7 +132,8 @@ func isFile(name string) bool {
 	return name != "" && err == nil && !info.IsDir()
 }
 
-func names2(flags []cli.Flag) (out []string) {
+// flagsOf names flags.
+func flagsOf(flags []cli.Flag) (out []string) {
 	for _, f := range flags {
 		out = append(out, f.Names()[0])
 	}
@@ -195,7 +196,7 @@ func splitList(s string) []string {
 // workloadWords writes what the command line says of the run as words that run and sim take.
 func (c *call) workloadWords(name string) []string {
 	words := []string{name}
-	for _, f := range names2(sharedFlags()) {
+	for _, f := range flagsOf(sharedFlags()) {
 		if !c.IsSet(f) || f == "link" {
 			continue
 		}
@@ -204,8 +205,6 @@ func (c *call) workloadWords(name string) []string {
 			for _, s := range v.Value() {
 				words = append(words, dashed(f)+"="+s)
 			}
-		case bool:
-			words = append(words, fmt.Sprintf("%s=%v", dashed(f), v))
 		default:
 			words = append(words, fmt.Sprintf("%s=%v", dashed(f), v))
 		}
@@ -222,18 +221,6 @@ func (c *call) runner(e *experiment.Experiment) (experiment.Runner, error) {
 		e.Topology = t
 	}
 	return newSimRunner(c, e)
-}
-
-// checkName tells of a name of an algorithm that does not exist.
-func checkName(key, got string, valid []string) error {
-	if slices.Contains(valid, got) {
-		return nil
-	}
-	e := usage("%s (%s): not one of those that there are", key, got)
-	if near := nearest.Word(got, valid); near != "" {
-		return e.WithHint("did you mean %s?", near)
-	}
-	return e.WithHint("valid are %s", strings.Join(valid, ", "))
 }
 
 // commandLine writes the words of the command line so that a shell reads them again.

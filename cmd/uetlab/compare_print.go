@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/experiment"
+	"github.com/uetlab/uetlab/fabric/experiment/report"
 )
 
 // comparisons runs experiments and prints what becomes of them.
@@ -24,7 +27,7 @@ type comparisons struct {
 func (x *comparisons) run(e *experiment.Experiment, r experiment.Runner) error {
 	c := x.c
 	bar := &jobBar{c: c, name: e.Name, total: len(e.Jobs(false))}
-	res, err := e.Run(c.ctx, r, c.IsSet("html"), bar.step)
+	res, err := e.Run(c.ctx, r, c.IsSet("html") || c.IsSet("every"), bar.step)
 	bar.end()
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
@@ -46,6 +49,12 @@ func (x *comparisons) run(e *experiment.Experiment, r experiment.Runner) error {
 // end prints what comes last, and makes an error of what did not come out.
 func (x *comparisons) end() error {
 	c := x.c
+	if name := c.String("html"); name != "" {
+		if err := writeReport(name, x.done); err != nil {
+			return err
+		}
+		c.note("report: %s", name)
+	}
 	switch {
 	case c.String("format") == formatTable && x.many:
 		x.summary()
@@ -73,6 +82,18 @@ func (x *comparisons) end() error {
 		return api.Errorf(api.CodePartial, "compare: %s failed", count(broken, "variant"))
 	case unmet > 0:
 		return api.Errorf(api.CodeCheck, "compare: %s did not come true", count(unmet, "expectation"))
+	}
+	return nil
+}
+
+// writeReport writes the page of --html.
+func writeReport(name string, list []*experiment.Comparison) error {
+	var b bytes.Buffer
+	if err := report.Write(&b, list); err != nil {
+		return err
+	}
+	if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("--html: %w", err)
 	}
 	return nil
 }

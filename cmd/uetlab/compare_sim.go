@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,6 +29,8 @@ type simRunner struct {
 	dir      string // of the experiment's file: where the files lie that its workload names
 	words    []string
 	jobs     int
+	every    time.Duration // of series; 0: by the ideal
+	points   []string      // names of end points
 }
 
 func newSimRunner(c *call, e *experiment.Experiment) (*simRunner, error) {
@@ -36,11 +41,11 @@ func newSimRunner(c *call, e *experiment.Experiment) (*simRunner, error) {
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	r := &simRunner{c: c, topology: e.Topology, words: e.Workload, jobs: n}
+	r := &simRunner{c: c, topology: e.Topology, words: e.Workload, jobs: n, every: c.Duration("every")}
 	if e.File != "" {
 		r.dir = filepath.Dir(e.File)
-		if beside := filepath.Join(r.dir, e.Topology); c.String("sim") == "" && isFile(beside) {
-			r.topology = beside
+		if c.String("sim") == "" {
+			r.topology = topologyOf(e)
 		}
 	}
 	return r, nil
@@ -49,12 +54,16 @@ func newSimRunner(c *call, e *experiment.Experiment) (*simRunner, error) {
 // Parallel implements experiment.Runner.
 func (r *simRunner) Parallel() int { return r.jobs }
 
+// EndPoints implements experiment.Runner.
+func (r *simRunner) EndPoints() []string { return r.points }
+
 // Prepare implements experiment.Runner.
 func (r *simRunner) Prepare(j experiment.Job) error {
 	s, err := r.simulation(r.c.ctx, j)
 	if err != nil {
 		return err
 	}
+	r.points = endPointNames(s.plan)
 	_, err = s.req.Spec(s.plan, s.req.Sizes[0], nil)
 	return err
 }
@@ -70,6 +79,9 @@ func (r *simRunner) Run(ctx context.Context, j experiment.Job) (workload.Result,
 	if err != nil {
 		return workload.Result{}, 0, err
 	}
+	if j.Series {
+		s.req.EveryNs = int64(cmp.Or(r.every, sampling(&spec, s.plan)))
+	}
 	res, err := s.run(s.req.Sizes[0])
 	if errors.Is(err, sim.ErrUntil) { // what has not finished is counted
 		err = nil
@@ -78,6 +90,25 @@ func (r *simRunner) Run(ctx context.Context, j experiment.Job) (workload.Result,
 		err = verdict([]workload.Result{res})
 	}
 	return res, experiment.Count(&spec), err
+}
+
+func endPointNames(plan *topology.Plan) (names []string) {
+	for i := range plan.Nodes {
+		if plan.Nodes[i].Kind == topology.KindFEP {
+			names = append(names, plan.Nodes[i].Name)
+		}
+	}
+	return names
+}
+
+// sampling is a step of series that makes some hundred of the ideal run.
+func sampling(spec *workload.Spec, plan *topology.Plan) time.Duration {
+	const steps, least = 400, 100 * time.Nanosecond
+	ns, _, err := workload.IdealNs(*spec, plan)
+	if err != nil {
+		return time.Microsecond
+	}
+	return max(least, (time.Duration(ns/steps) + least - 1).Truncate(least))
 }
 
 // simulation reads a job as a command line of sim.
@@ -100,7 +131,7 @@ func (r *simRunner) simulation(ctx context.Context, j experiment.Job) (*simulati
 	if len(s.req.Sizes) > 1 {
 		return nil, usage("--size (%s): a sweep", inner.String("size")).WithHint("compare at one size at a time")
 	}
-	s.req.FEP = j.Variant.FEP
+	overrideFEP(&s.req, j.Variant.FEP)
 	return s, overrideSwitches(s.plan, experiment.Assign(j.Variant.Switch))
 }
 
@@ -150,6 +181,16 @@ func onlyRuns(c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+// overrideFEP lays the settings of a variant over what the workload says.
+func overrideFEP(req *api.RunRequest, fep map[string]string) {
+	over := maps.Clone(req.FEP)
+	if over == nil {
+		over = map[string]string{}
+	}
+	maps.Copy(over, fep)
+	req.FEP = over
 }
 
 // overrideSwitches changes settings of all switches of a plan.

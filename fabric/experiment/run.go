@@ -25,6 +25,8 @@ type Runner interface {
 	Prepare(j Job) error
 	// Run runs it and gives the result and how many flows there should be in it. Its error is that of this run, unless ctx has ended.
 	Run(ctx context.Context, j Job) (workload.Result, int, error)
+	// EndPoints names the nodes that are end points, after Prepare.
+	EndPoints() []string
 	// Parallel is how many runs may go on at once.
 	Parallel() int
 }
@@ -50,6 +52,8 @@ type Comparison struct {
 	Version  string    `json:"version"`
 	Variants []Outcome `json:"variants"` // in the order of the experiment
 	Checks   []Check   `json:"expect,omitempty"`
+
+	EndPoints []string `json:"-"` // names of the nodes that are end points
 }
 
 // Jobs lists the runs of an experiment: all seeds of the first variant, then of the next. Only the first run of each variant
@@ -79,7 +83,7 @@ func (e *Experiment) Prepare(r Runner) error {
 // Run runs everything. A run that fails takes only its variant out of the comparison; the error is that of ctx. done is called
 // after every run, by any goroutine.
 func (e *Experiment) Run(ctx context.Context, r Runner, series bool, done func(j Job)) (*Comparison, error) {
-	c := &Comparison{Name: e.Name, Claim: e.Claim, Source: e.Source, Topology: e.Topology, Workload: e.Workload, Seeds: e.Seeds}
+	c := &Comparison{Name: e.Name, Claim: e.Claim, Source: e.Source, Topology: e.Topology, Workload: e.Workload, Seeds: e.Seeds, EndPoints: r.EndPoints()}
 	jobs := e.Jobs(series)
 	runs, errs := make([]Run, len(jobs)), make([]error, len(jobs))
 	g, gctx := errgroup.WithContext(ctx)
