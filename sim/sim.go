@@ -212,7 +212,7 @@ func (f *Fabric) begin(spec workload.Spec, t0 vt.Time) error {
 		if err != nil {
 			return fmt.Errorf("sim: %w", err)
 		}
-		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers, Keep: keep, FEP: own}); err != nil {
+		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers, FEP: own, Keep: keep}); err != nil {
 			return err
 		}
 	}

@@ -77,6 +77,15 @@ func runCompare(c *call) error {
 			return asUsage(err)
 		}
 	}
+	if name := c.String("html"); name != "" { // told now, not after all runs
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return usage("--html: %w", err)
+		}
+		if err := f.Close(); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
 	out := &comparisons{c: c, many: len(list) > 1}
 	for i, e := range list {
 		if err := out.run(e, runners[i]); err != nil {

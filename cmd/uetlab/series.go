@@ -71,6 +71,9 @@ func (s *seriesFile) write(results []workload.Result) error {
 	if err := errors.Join(workload.WriteSeries(s.f, results), s.f.Close()); err != nil {
 		return fmt.Errorf("--series: %w", err)
 	}
+	if len(results) == 0 {
+		return nil
+	}
 	ports, points, left := 0, 0, int64(0)
 	for i := range results {
 		x := results[i].Series

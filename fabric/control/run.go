@@ -1,8 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -100,6 +104,9 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 	if len(req.Sizes) == 0 {
 		return api.Errorf(api.CodeUsage, "run: no size given").WithHint("for example --size 1MiB")
 	}
+	if err := d.checkSettings(&req); err != nil {
+		return err
+	}
 	for _, size := range req.Sizes {
 		spec, err := d.spec(req, size)
 		if err != nil {
@@ -111,6 +118,32 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 		}
 		if err := emit(api.RunEvent{Type: api.RunResult, Result: res}); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkSettings refuses overrides that the lab would ignore, and a warm run for which windows and PDCs would have to change.
+func (d *Daemon) checkSettings(req *api.RunRequest) error {
+	if err := d.plan.CheckFEP(req.FEP); err != nil {
+		return api.Errorf(api.CodeUsage, "run: %w", err)
+	}
+	if key := topology.IgnoredInRealTime(req.FEP); d.real() && key != "" {
+		return api.Errorf(api.CodeUsage, "run: fep.%s: has no effect with --time real, where round trips are the machine's and windows fixed", key).
+			WithHint("leave it out, or bring the lab up with --time auto")
+	}
+	if !req.Warm || maps.Equal(req.FEP, d.inForce) {
+		return nil
+	}
+	for i := range d.nodes {
+		now, err := d.plan.OverrideFEP(i, d.inForce)
+		next, err2 := d.plan.OverrideFEP(i, req.FEP)
+		if err != nil || err2 != nil {
+			return errors.Join(err, err2)
+		}
+		if !reflect.DeepEqual(cmp.Or(now, d.plan.Nodes[i].FEP), cmp.Or(next, d.plan.Nodes[i].FEP)) {
+			return api.Errorf(api.CodeUsage, "run: --warm keeps windows and PDCs, and the settings of end points are others than in the run before").
+				WithHint("leave --warm out, or give the settings of the run before")
 		}
 	}
 	return nil
@@ -281,10 +314,11 @@ func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID(), Keep: keep, FEP: own[n.id]}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID(), FEP: own[n.id], Keep: keep}}
 	}); err != nil {
 		return err
 	}
+	d.inForce = r.spec.FEP
 	r.armed = len(d.armed) > 0
 	return d.fireArmed(ctx, r.t0)
 }
@@ -469,6 +503,7 @@ func (d *Daemon) abort(r *run) {
 
 // forgetRun has all nodes drop a run, and all that is under way, at one virtual time.
 func (d *Daemon) forgetRun(ctx context.Context, at vt.Time) error {
+	d.inForce = nil
 	return d.each(ctx, func(n *node) *ctl.Message {
 		if !d.takesPart(n.id) {
 			return nil

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,14 @@ func (b gauge[T]) print() (any, bool) {
 		return b.word, true
 	}
 	return b.measure.format(int64(*b.to)), *b.to != 0
+}
+
+// none is how to write that nothing is wanted.
+func (b gauge[T]) none() string {
+	if b.wordIs < 0 {
+		return b.word
+	}
+	return ""
 }
 
 func (b gauge[T]) zero() bool { return strings.HasPrefix(b.word, "0") }
@@ -89,7 +98,7 @@ func (b factor[T]) decode(d *decoder, v value) {
 	case *ast.IntegerNode:
 		x = asFloat(n)
 	case *ast.FloatNode:
-		if x = n.Value; b.whole {
+		if x = n.Value; b.whole && x != math.Trunc(x) {
 			d.form(v.at, v.what, raw(v.node), "not a whole number", "write digits only, e.g. 4")
 			return
 		}
@@ -104,6 +113,10 @@ func (b factor[T]) decode(d *decoder, v value) {
 			low = 0
 		}
 		d.form(v.at, v.what, raw(v.node), "out of range", fmt.Sprintf("from %g to %g", low, b.max))
+		return
+	}
+	if _, fraction := v.node.(*ast.FloatNode); fraction && b.whole {
+		d.meaning(v.at, v.what, raw(v.node), "written as a fraction", fmt.Sprintf("write %g", x))
 		return
 	}
 	if b.scale != 0 {

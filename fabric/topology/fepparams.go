@@ -59,6 +59,7 @@ const (
 
 // manage lays what p says of congestion management over c.
 func (p *FEPParams) manage(c *FEPConfig, bdp int64) {
+	p.transport(c)
 	if p.CC != "" {
 		c.CC = strings.TrimPrefix(p.CC, defaultCC)
 	}

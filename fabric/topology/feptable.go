@@ -38,6 +38,8 @@ func rateOf(to *float64) gauge[float64] {
 // managed are the keys that a run may override.
 func (p *FEPParams) managed() []field {
 	return []field{
+		{key: "transport", doc: "What end points do: uet, or what RoCEv2 does: all in order, go-back-N, and unless said otherwise cc dcqcn, lb fixed and, under defaults, data in a lossless queue of switches.",
+			def: TransportUET, to: word[string]{&p.Transport, []string{TransportUET, TransportRoCE}}},
 		{key: "cc", doc: "Congestion control: fixed is a window of constant size.", def: defaultCC, to: word[string]{&p.CC, ccWords}},
 		{key: "lb", doc: "Load balancing: spray (an entropy value per packet), fixed (one per PDC), or one that goes by feedback; mp-N takes N of them in turn.", def: defaultLB, to: balancer{&p.LB}},
 		{key: "ack", doc: "ACKs: coalesced (one in ackTrigger), or packet (one for each packet).", def: defaultACK, to: word[string]{&p.ACK, []string{defaultACK, "packet"}}},

@@ -117,6 +117,17 @@ func (d *decoder) override(fields []field, key, text string) error {
 	return nil
 }
 
+// IgnoredInRealTime gives the first key, in alphabetical order, that has no effect in a lab at the wall's pace; empty: there is none.
+func IgnoredInRealTime(over map[string]string) string {
+	works := []string{"lb", "ack", "ackTrigger", "evs", "csig", "reps", "bitmap", "ecmp", "plb", "flowlet", "uccl", "mp"}
+	for _, key := range slices.Sorted(maps.Keys(over)) {
+		if section, _, _ := strings.Cut(key, "."); !slices.Contains(works, section) {
+			return key
+		}
+	}
+	return ""
+}
+
 func fepNames(prefix string) []string {
 	var names []string
 	for _, k := range FEPKeys() {

@@ -101,6 +101,7 @@ type FEPConfig struct {
 	CC      string `json:"cc,omitempty"`      // congestion control, empty: the fixed window
 	LB      string `json:"lb"`                // spray (an EV per packet) | fixed (an EV per PDC) | what lb.Parse knows
 	AckEach bool   `json:"ackEach,omitempty"` // an ACK for each packet
+	Ordered bool   `json:"ordered,omitempty"` // all messages in mode ROD
 	Window  int64  `json:"windowBytes"`       // fixed congestion window; auto = one BDP
 	CSIG    string `json:"csig"`              // off | compact | wide
 

@@ -64,6 +64,8 @@ type LinkParams struct {
 
 // FEPParams describe a fabric end point.
 type FEPParams struct {
+	Transport string // uet, or roce; default uet
+
 	CC     string // congestion control; default fixed
 	LB     string // load balancer; default spray
 	ACK    string // coalesced, or packet: one for each; default coalesced

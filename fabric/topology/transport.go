@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/fep/pds"
 )
 
@@ -37,7 +38,7 @@ func (p *Plan) Around(node int) Around {
 
 // Delivery is packet delivery's configuration as far as congestion management goes, its defaults not filled in.
 func (c *FEPConfig) Delivery(a Around) (d pds.Config, err error) {
-	d = pds.Config{PayloadMTU: a.PayloadMTU, Window: c.Window, LB: c.LB, Balance: c.Balance, AckGenTrigger: int(c.AckTrigger), NoInfer: c.NoOOO, CSIG: c.CSIG, OwnPDC: c.OwnPDC}
+	d = pds.Config{PayloadMTU: a.PayloadMTU, Window: c.Window, LB: c.LB, Balance: c.Balance, AckGenTrigger: int(c.AckTrigger), NoInfer: c.NoOOO || c.Ordered, CSIG: c.CSIG, OwnPDC: c.OwnPDC}
 	d.Balance.RTT = a.BaseRTT
 	d.NoECN, d.NoRTT, d.NoTrim = c.Control.NoECN, c.Control.NoRTT, c.Control.NoTrim
 	if c.AckEach {
@@ -74,7 +75,12 @@ func (c *FEPConfig) wrong(a Around) (key, value, why string) {
 	if c.Window < int64(a.PayloadMTU) {
 		return "window", fmt.Sprintf("%dB", c.Window), fmt.Sprintf("does not hold one packet of %d payload bytes; write auto, or at least %dB", a.PayloadMTU, a.PayloadMTU)
 	}
-	_, err := c.Resolved(a)
+	all := *c // parameters have to make sense though nothing uses them yet
+	all.CC = cmp.Or(c.CC, cms.AlgNSCC.String())
+	if c.LB == pds.LBSpray || c.LB == pds.LBFixed {
+		all.LB = string(lb.REPS)
+	}
+	_, err := all.Resolved(a)
 	if err == nil {
 		return "", "", ""
 	}

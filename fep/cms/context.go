@@ -250,7 +250,7 @@ func (c *Context) OnAck(now vt.Time, f *Flow, fb *Feedback) {
 		}
 	case AlgDCQCN:
 		c.updateIf(s, ok)
-		if ecn {
+		if ecn { // a congestion notification: CNP at the destination chose which ACKs have the flag
 			c.dcqcn.onCNP(now)
 		}
 	default:
@@ -265,6 +265,10 @@ func (c *Context) OnAck(now vt.Time, f *Flow, fb *Feedback) {
 // OnNack applies a NACK of a packet that was in flight, and marks it. Where the packets behind it go back with it, in mode ROD,
 // OnLoss reports each of them as GoBack.
 func (c *Context) OnNack(now vt.Time, f *Flow, fb *Feedback, size int, why Refusal) {
+	if c.cfg.NoTrim && why != Refused {
+		c.OnLoss(now, f, size, Inferred)
+		return
+	}
 	n := int64(size)
 	c.mark(f, n)
 	switch why {

@@ -69,6 +69,7 @@ type Config struct {
 	NoRTT  bool // … round-trip times
 	NoTrim bool // … that a packet was trimmed: it counts as lost, and is sent again at once all the same
 
+	NoDFC        bool          // destination flow control off: ACKs put no penalty on the source's window, however full SES is
 	NoInfer      bool          // no inference of losses from later packets, and no probing of a silent tail (10.2)
 	InferEV      bool          // inference from packets with the same entropy value (10.3)
 	EVMargin     int           // later packets with the same entropy value that prove a loss, 0: 3
@@ -84,11 +85,11 @@ type Config struct {
 	NewPDCTime   time.Duration // New_PDC_Time: a PDC that waits for its demanded Start_PSN, 0: 5 ms
 	Keepalive    time.Duration // initiator probes an idle PDC at this interval, three unanswered ones end it; 0: off
 
-	MaxPDCs    int // both roles together, 0: 1000
+	MaxPDCs    int  // both roles together, 0: 1000
 	OwnPDC     bool // a message of mode RUD has a PDC and a congestion control context of its own, as simulators have a connection for each flow
-	PDCsPerKey int // PDCs to one peer, job and traffic class in mode RUD, 0: 4; in mode ROD it is 1
-	GtdSlots   int // stored responses of the whole FEP, 0: 256
-	MaxRUDI    int // RUDI packets outstanding, 0: 256
+	PDCsPerKey int  // PDCs to one peer, job and traffic class in mode RUD, 0: 4; in mode ROD it is 1
+	GtdSlots   int  // stored responses of the whole FEP, 0: 256
+	MaxRUDI    int  // RUDI packets outstanding, 0: 256
 
 	Secure   Secure // start rules of TSS, nil: none
 	PSNLimit uint32 // PSNs after which a PDC is replaced: 2^31 with TSS; 0: no limit

@@ -382,8 +382,12 @@ func (p *PDC) endAck(now vt.Time, a wire.Ack) {
 		s := wire.UnpackNSCC(a.CCState())
 		g.fb.Newly = g.flow.Newly(s.RcvdBytes)
 		g.fb.Service, g.fb.Pend, g.fb.Restore = s.ServiceTime, s.RcvCwndPend, s.RC
+		g.rtt = max(0, g.rtt-vt.Time(s.ServiceTime)*128)
 	}
 	if g.ctx != nil {
+		if g.fb.ECN && p.m.cfg.CC.Algorithm == cms.AlgDCQCN {
+			p.m.C[CNPRx]++
+		}
 		g.ctx.OnAck(now, &g.flow, &g.fb)
 		if a.HasCC() && a.CCType() == wire.CCTypeCredit {
 			p.onCredit(now, wire.UnpackCredit(a.CCState()).Credit)

@@ -8,6 +8,7 @@ import (
 	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/wire"
 )
 
 // ContextInfo describes a congestion control context in listings.
@@ -28,7 +29,9 @@ func (m *Manager) Contexts(buf []ContextInfo) []ContextInfo {
 		buf = append(buf, ContextInfo{View: c.View(), Peer: c.key.peer, TC: c.key.tc, ID: c.id, PDCs: int(c.users), Blocked: len(c.blocked),
 			Waiting: c.waiting})
 	}
-	slices.SortFunc(buf[at:], func(a, b ContextInfo) int { return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.TC, b.TC), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(buf[at:], func(a, b ContextInfo) int {
+		return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.TC, b.TC), cmp.Compare(a.ID, b.ID))
+	})
 	return buf
 }
 
@@ -129,6 +132,13 @@ func (m *Manager) Paths(peer netip.Addr, buf []PathInfo) []PathInfo {
 		buf = append(buf, i)
 	}
 	return buf
+}
+
+// Header is the IP header, and what a hash sees after it, of a data packet to a peer with an entropy value.
+func (m *Manager) Header(peer netip.Addr, ev uint16) []byte {
+	fr := m.begin(peer, ev, m.cfg.DSCPData, wire.ECNECT0)
+	defer fr.Release()
+	return append([]byte{}, fr.B[wire.EthLen:]...)
 }
 
 // drawn stands for entropy values that the PDC draws itself, without feedback: nothing is known of them but what was sent.

@@ -66,9 +66,9 @@ type Run struct {
 	Ranks []int           `json:"ranks,omitempty"` // on this node, in the order in which they start; none: only a node of the fabric
 	Peers []workload.Peer `json:"peers"`           // all ranks
 	Job   uint32          `json:"job,omitempty"`   // the ranks are attached processes of this job; 0: the FEP plays them
-	Keep  int             `json:"keep,omitempty"`  // with Spec.Every: values of ports, and points of contexts, that the node keeps at most
 
-	FEP *topology.FEPConfig `json:"fep,omitempty"` // of the end point for this run; nil: what the topology says
+	FEP  *topology.FEPConfig `json:"fep,omitempty"`  // of the end point for this run; nil: what the topology says
+	Keep int                 `json:"keep,omitempty"` // with Spec.Every: values of ports, and points of contexts, that the node keeps at most
 }
 
 // Change is a scheduled change at one virtual time.
@@ -91,7 +91,7 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, routes, queues, series, switch, carrier, rewire, job, poked, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, series, switch, carrier, rewire, job, poked, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
@@ -99,7 +99,8 @@ type Message struct {
 	Up      bool     `json:"up,omitempty"`
 	From    int      `json:"from,omitempty"`    // pdcs, series, paths: the first of the list that is wanted
 	Peer    string   `json:"peer,omitempty"`    // paths: fabric address
-	Packets []byte   `json:"packets,omitempty"` // routes: the IP packet whose way is asked for, once for each entropy value of EVs
+	EVs     []uint16 `json:"evs,omitempty"`     // headers: entropy values
+	Packets [][]byte `json:"packets,omitempty"` // ways: the headers of IP packets
 	Job     *Job     `json:"job,omitempty"`
 }
 
@@ -110,12 +111,13 @@ type Job struct {
 	End   bool     `json:"end,omitempty"`
 }
 
-// Reply is what a node sends: the answer to message ID, or, with ID 0, its hello or a result.
+// Reply is what a node sends: the answer to message ID, or, with ID 0, its hello, a result, or changes of windows.
 type Reply struct {
 	ID     uint64               `json:"id,omitempty"`
 	Error  string               `json:"error,omitempty"`
 	Hello  *Hello               `json:"hello,omitempty"`
 	Result *workload.RankResult `json:"result,omitempty"`
+	Window *Windows             `json:"windows,omitempty"`
 	Poke   bool                 `json:"poke,omitempty"` // a process wants to act: answered with "poked" once no leap can go beyond the page's Next any more
 	Data   json.RawMessage      `json:"data,omitempty"`
 }

@@ -157,7 +157,10 @@ func (n *Node) endPoint(c *topology.FEPConfig) (fep.Config, error) {
 	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
 		fc.Window = min(fc.Window, realWindow)
 		if cfg.Peers[0].End {
-			fc.Window, fc.AckGenTrigger = directWindow, directAck
+			fc.Window = directWindow
+			if fc.AckGenTrigger == 0 {
+				fc.AckGenTrigger = directAck
+			}
 		}
 		fc.RTOInit, fc.NackRetxTime, fc.ClearTime, fc.MaxAckDelay = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
 		fc.NewPDCTime, fc.CloseReqTime = 100*time.Millisecond, 50*time.Millisecond
@@ -171,6 +174,7 @@ func manage(fc *fep.Config, c *topology.FEPConfig, cfg *ctl.Config) error {
 	if err != nil {
 		return err
 	}
+	fc.Ordered = c.Ordered
 	fc.Window, fc.LB, fc.Balance, fc.AckGenTrigger, fc.CSIG = d.Window, d.LB, d.Balance, d.AckGenTrigger, d.CSIG
 	if cfg.Real {
 		return nil

@@ -36,11 +36,16 @@ type section struct {
 func Write(w io.Writer, list []*experiment.Comparison) error {
 	var sections []section
 	for _, c := range list {
-		s := section{Comparison: c, Ranked: c.Ranked(), Omitted: max(0, len(c.Variants)-most)}
+		s := section{Comparison: c, Ranked: c.Ranked(), Omitted: -most}
+		for _, o := range s.Ranked {
+			if o.Error == "" {
+				s.Omitted++
+			}
+		}
 		if o := s.Ranked[0]; o.Error == "" {
 			s.Best, s.Ideal = o.Name, o.Stats.Ideal
 		}
-		s.Figures = figures(c)
+		s.Omitted, s.Figures = max(0, s.Omitted), figures(c)
 		sections = append(sections, s)
 	}
 	if err := page.Execute(w, sections); err != nil {
