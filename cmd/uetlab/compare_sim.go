@@ -145,7 +145,7 @@ func seedIn(word string, seed uint64) string {
 		n := seed
 		if of := seedForm.FindStringSubmatch(s)[1]; of != "" {
 			by, _ := strconv.ParseUint(of, 10, 64) // the expression has digits only
-			n = 1 + (seed+by-1)%by
+			n = 1 + (seed%by+by-1)%by
 		}
 		return strconv.FormatUint(n, 10)
 	})
