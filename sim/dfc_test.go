@@ -14,11 +14,10 @@ import (
 func TestSlowReceiverThrottles(t *testing.T) {
 	const senders, msgs, size, every, room = 4, 1000, 4096, 250, 2 << 20
 	for _, off := range []bool{false, true} {
-		plan, f := managed(t, "fat-tree-2x4", topology.FEPParams{CC: "nscc", LB: "oblivious", Profiles: []string{"ai-base", "ai-full", "hpc"}, Unexpected: topology.Size{Bytes: room}})
+		on := !off
+		plan, f := managed(t, "fat-tree-2x4", topology.FEPParams{CC: "nscc", LB: "oblivious", Profiles: []string{"ai-base", "ai-full", "hpc"}, Unexpected: topology.Size{Bytes: room},
+			Signals: topology.SignalParams{DFC: &on}})
 		ids := hosts(plan)[:senders+1]
-		cfg := f.nodes[ids[0]].FEP.Config()
-		cfg.NoDFC = off
-		f.nodes[ids[0]].FEP = fep.New(f.nodes[ids[0]].Node, cfg)
 		sent, received := [senders + 1]int{}, 0
 		var last vt.Time
 		var eps []*fep.Endpoint

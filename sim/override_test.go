@@ -95,8 +95,11 @@ func TestSignalsSwitchedOff(t *testing.T) {
 		for _, h := range hosts(plan) {
 			for _, p := range f.nodes[h].FEP.PDCs(nil) {
 				if p.CC != nil {
-					all.ECN, all.Losses, all.LastRTT = all.ECN+p.CC.ECN, all.Losses+p.CC.Losses, max(all.LastRTT, p.CC.LastRTT)
+					all.ECN, all.LastRTT = all.ECN+p.CC.ECN, max(all.LastRTT, p.CC.LastRTT)
 					all.Trims, all.TrimsLastHop = all.Trims+p.CC.Trims, all.TrimsLastHop+p.CC.TrimsLastHop
+					for d, n := range p.CC.Counts {
+						all.Counts[d] += n
+					}
 				}
 			}
 		}
@@ -104,13 +107,13 @@ func TestSignalsSwitchedOff(t *testing.T) {
 	}
 	trims := func(v cms.View) uint64 { return v.Trims + v.TrimsLastHop }
 	all := sum(nil)
-	if all.ECN == 0 || trims(all) == 0 || all.LastRTT == 0 {
+	if all.ECN == 0 || trims(all) == 0 || all.LastRTT == 0 || all.Counts[cms.DecTrim] == 0 {
 		t.Fatalf("the incast has no signals: %+v", all)
 	}
 	if v := sum(map[string]string{"signals.ecn": "off"}); trims(v) <= trims(all) {
 		t.Errorf("without marks %d trims, with them %d: nothing has slowed the senders down before", trims(v), trims(all))
 	}
-	if v := sum(map[string]string{"signals.trim": "off"}); trims(v) != 0 || v.Losses == 0 {
+	if v := sum(map[string]string{"signals.trim": "off"}); trims(v) == 0 || v.Counts[cms.DecTrim]+v.Counts[cms.DecQuick] != 0 || v.Counts[cms.DecLoss] == 0 {
 		t.Errorf("signals.trim=off: %+v", v)
 	}
 	if v := sum(map[string]string{"signals.rtt": "off"}); v.LastRTT != 0 {

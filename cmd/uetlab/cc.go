@@ -23,7 +23,8 @@ func ccCommand() *cli.Command {
 			"until the last of them closes. Bytes count headers. WAITING is not sent yet, DELAY the average queueing delay, TARGET what it is to be\n" +
 			"(of swift: of the RTT), ECN the share of marked ACKs of late, CREDIT what the receiver lets through, LAST what the latest feedback did.\n" +
 			"The counts that follow are those of the four cases of NSCC (FI fair increase, PI proportional and fast increase, MD decrease, NC hold),\n" +
-			"of quick adapt (QA), of packets that were trimmed and of packets that were lost. JSON and YAML have more.\n\n" +
+			"of quick adapt (QA), of packets that were trimmed and of packets that were lost; of other algorithms LAST says up or down. JSON and YAML\n" +
+			"have more.\n\n" +
 			"--trace writes every change of a window as one row: virtual time since the lab came up, node, peer, traffic class, window, bytes in\n" +
 			"flight, latest RTT, delay, and why. It ends with the run that is under way, else with the next, or with Ctrl-C; rows of one node are\n" +
 			"in order. What finds no room is counted and told, and makes the exit code 7. `uetlab run --series` has the same for one run, with\n" +
@@ -93,7 +94,7 @@ func noCCs(all *api.CCs, node string) string {
 		if node != "" {
 			what = node + " has"
 		}
-		return "no congestion control contexts: " + what + " a fixed window.\n`cc: nscc` under `fep:` in the topology file changes that, except in labs with --time real."
+		return "no congestion control contexts: " + what + " a fixed window.\n`uetlab run --cc nscc …`, or `cc: nscc` under `fep:` in the topology file, changes that, except in labs with --time real."
 	}
 	var names []string
 	for a := range managed {

@@ -156,7 +156,7 @@ var fileFlags = []string{"--file", "--chaos"}
 
 // jobWords writes a workload for one job: with its seed, and with files where they lie.
 func jobWords(words []string, dir string, j experiment.Job) []string {
-	words = slices.Clone(words)
+	words = append(slices.Clone(words), j.Variant.Flags...)
 	for i := range words {
 		if j.Seeded {
 			words[i] = seedIn(words[i], j.Seed)

@@ -57,7 +57,7 @@ func TestCompareOnALab(t *testing.T) {
 		if o.code != 0 || o.err != "" {
 			t.Fatalf("%+v", o)
 		}
-		golden(t, filepath.Join("testdata", "output", "compare."+format), strings.ReplaceAll(o.out, version(), "VERSION"))
+		golden(t, filepath.Join("testdata", "output", "compare."+format), strings.NewReplacer(version(), "VERSION", "--format "+format, "--format FORMAT").Replace(o.out))
 	}
 	if !strings.Contains(f.got[0], `"seed":1`) || !strings.Contains(f.got[0], `"fep":{"cc":"nscc","lb":"ecmp","reps.freeze":"100us"}`) {
 		t.Errorf("asked for %s", f.got[0])
@@ -156,6 +156,21 @@ func TestCompareDoesNotDependOnJobs(t *testing.T) {
 	}
 }
 
+// TestHighestQueue compares the highest queue with those that a result tells of one by one.
+func TestHighestQueue(t *testing.T) {
+	var r workload.Result
+	simResult(t, "fat-tree-2x2 -- incast --size 1MiB --cc nscc", &r)
+	most := uint64(0)
+	for _, q := range r.Queues {
+		if !strings.HasPrefix(q.Node, "host") {
+			most = max(most, q.PeakBytes)
+		}
+	}
+	if most == 0 || r.PeakQueue != most {
+		t.Errorf("%d, and of the queues %d", r.PeakQueue, most)
+	}
+}
+
 func TestCompareReport(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "r.html")
 	o := runLine(t, context.Background(), small+" --html "+name)
@@ -190,10 +205,10 @@ func TestCompareWhatDidNotFinish(t *testing.T) {
 
 // TestCompareKeepsOtherVariants lets one variant fail.
 func TestCompareKeepsOtherVariants(t *testing.T) {
-	file := experimentFile(t, "name: x\ntopology: pair\nworkload: incast --size 1MiB\nvary: [{name: a}, {name: b, links: host0-host1 blackhole}]\nexpect: [a.max > 0, b.max > 0]\n")
+	file := experimentFile(t, "name: x\ntopology: pair\nworkload: incast --size 1MiB\nvary: [{name: a}, {name: b, links: host0-host1 blackhole}, {name: c, flags: --size 2MiB}]\nexpect: [a.max > 0, b.max > 0, c.max > 1.9 * a.max]\n")
 	o := runLine(t, context.Background(), "compare --format json --sim pair "+file)
 	var c experiment.Comparison
-	if err := json.Unmarshal([]byte(o.out), &c); err != nil || o.code != api.CodePartial || c.Variants[0].Error != "" || c.Variants[1].Error == "" || !c.Checks[0].OK || c.Checks[1].OK || c.Checks[1].Figures != "b failed" {
+	if err := json.Unmarshal([]byte(o.out), &c); err != nil || o.code != api.CodePartial || c.Variants[0].Error != "" || c.Variants[1].Error == "" || !c.Checks[0].OK || c.Checks[1].OK || !c.Checks[2].OK || c.Checks[1].Figures != "b failed" {
 		t.Errorf("%v, %+v", err, o)
 	}
 }

@@ -61,6 +61,7 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 		if strings.HasSuffix(file, "events.json") {
 			continue // a stream of lines
 		}
+		y = bytes.ReplaceAll(y, []byte("--format yaml"), []byte("--format json")) // reports name the command that made them
 		back, err := yaml.YAMLToJSON(y)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -317,6 +318,8 @@ func TestCompletion(t *testing.T) {
 		{"link set host0-host1 l", "loss="},
 		{"pdc ", "host0 host1"},
 		{"pdc --state cl", "close-wait close-sent closed"},
+		{"run permutation --cc n", "nscc nscc+rccc"},
+		{"sim pair permutation --fep reps.f", "reps.freeze= reps.firstWindow="},
 		{"completion f", "fish"},
 		{"compare --cc nscc,sw", "nscc,swift"},
 		{"compare --lb obl", "oblivious"},

@@ -15,7 +15,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// idealName stands in expressions for the ideal time of the first variant, ns.
+// idealName stands in expressions for the ideal time of the first variant that has run, ns.
 const idealName = "ideal"
 
 // Expectation is a condition on the statistics of variants, compiled.
@@ -107,7 +107,6 @@ func side(n ast.Node, env map[string]any) (*vm.Program, error) {
 // namer looks at the names in an expression, which expr would take for absent keys.
 type namer struct {
 	variants []Variant
-	declared []string
 	used     []string
 	err      error
 }
@@ -193,7 +192,7 @@ func (x *Expectation) check(outcomes []Outcome) Check {
 			return c
 		}
 		env[o.Name] = o.Stats.numbers()
-		if i == 0 {
+		if env[idealName] == 0.0 {
 			env[idealName] = float64(o.Stats.Ideal)
 		}
 	}

@@ -35,6 +35,7 @@ type Variant struct {
 	FEP    map[string]string `json:"fep,omitempty"`    // keys of a topology's fep mapping, dotted where nested, to values as in YAML
 	Switch map[string]string `json:"switch,omitempty"` // those of switches
 	Links  []string          `json:"links,omitempty"`  // changes of links as sim --link takes them
+	Flags  []string          `json:"flags,omitempty"`  // words that follow those of the workload
 
 	at yamltree.Place
 }

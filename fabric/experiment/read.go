@@ -23,7 +23,7 @@ var limits = yamltree.Limits{Bytes: 256 << 10, Lines: 5000, Depth: 16}
 // keys of an experiment file, and of an entry of vary.
 var (
 	keys        = []string{"name", "claim", "source", "topology", "fep", "switch", "workload", "links", "seeds", "vary", "cc", "lb", "ack", "expect"}
-	variantKeys = []string{"name", "fep", "switch", "links"}
+	variantKeys = []string{"name", "fep", "switch", "links", "flags"}
 )
 
 var (
@@ -249,11 +249,17 @@ func over(top, base map[string]string) map[string]string {
 func (r *reader) variant(v value) Variant {
 	out := Variant{at: v.at}
 	seen := r.mapping(v, "", variantKeys, func(key string, v value) {
-		if key != "name" {
+		switch {
+		case key == "flags":
+			var text string
+			if r.word(v, &text) {
+				out.Flags = strings.Fields(text)
+			}
+			return
+		case key != "name":
 			r.setting(&out, key, v)
 			return
-		}
-		if !r.word(v, &out.Name) {
+		case !r.word(v, &out.Name):
 			return
 		}
 		if !variantForm().MatchString(out.Name) {

@@ -38,6 +38,7 @@ vary:
       reps.freeze: 100us
     switch: {ecn.kmin: 10%}
     links: leaf1-spine0 fail at=+30us
+    flags: --ordered --op write
 expect:
   - ecmp.max / ideal >= 2.5
   - reps.mean <= 0.97 * ecmp.mean
@@ -49,7 +50,7 @@ expect:
 	want := []Variant{
 		{Name: "ecmp", FEP: map[string]string{"cc": "nscc", "nscc.gamma": "0.5", "ack": "packet", "lb": "fixed"}, Switch: map[string]string{"ecn.kmin": "20%"}, Links: []string{"leaf0-spine0 rate=25%"}},
 		{Name: "reps", FEP: map[string]string{"cc": "nscc", "nscc.gamma": "0.5", "ack": "coalesced", "lb": "reps", "reps.freeze": "100us"},
-			Switch: map[string]string{"ecn.kmin": "10%"}, Links: []string{"leaf0-spine0 rate=25%", "leaf1-spine0 fail at=+30us"}},
+			Switch: map[string]string{"ecn.kmin": "10%"}, Links: []string{"leaf0-spine0 rate=25%", "leaf1-spine0 fail at=+30us"}, Flags: []string{"--ordered", "--op", "write"}},
 	}
 	for i := range want {
 		e.Variants[i].at.Line, e.Variants[i].at.Col = 0, 0

@@ -21,7 +21,7 @@ type Job struct {
 
 // Runner runs jobs. Where Parallel is more than 1, its methods are used by several goroutines at once.
 type Runner interface {
-	// Prepare checks a job before anything runs.
+	// Prepare checks a job before anything runs. It is asked once for each variant.
 	Prepare(j Job) error
 	// Run runs it and gives the result and how many flows there should be in it. Its error is that of this run, unless ctx has ended.
 	Run(ctx context.Context, j Job) (workload.Result, int, error)
@@ -72,9 +72,10 @@ func (e *Experiment) Jobs(series bool) (jobs []Job) {
 
 // Prepare has the runner check all variants, and tells where in the file the first wrong one stands.
 func (e *Experiment) Prepare(r Runner) error {
-	for _, j := range e.Jobs(false) {
-		if err := r.Prepare(j); err != nil {
-			return e.Problem(j.Variant, err)
+	jobs := e.Jobs(false)
+	for i := 0; i < len(jobs); i += max(1, len(e.Seeds)) { // a seed is no reason to refuse anything
+		if err := r.Prepare(jobs[i]); err != nil {
+			return e.Problem(jobs[i].Variant, err)
 		}
 	}
 	return nil

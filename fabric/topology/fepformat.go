@@ -52,13 +52,19 @@ func (c *FEPConfig) timeouts(d *pds.Config) string {
 
 // said says the resolved configuration as parameters that make it.
 func (c *FEPConfig) said(d *pds.Config) *FEPParams {
-	p := &FEPParams{CC: cmp.Or(c.CC, defaultCC), LB: d.LB, ACK: defaultACK, AckTrigger: exactly(int64(max(d.AckGenTrigger, 0))), Window: exactly(d.Window), CSIG: d.CSIG, RTO: cmp.Or(c.RTO, rtoSpec),
+	p := &FEPParams{Transport: TransportUET, CC: cmp.Or(c.CC, defaultCC), LB: d.LB, ACK: defaultACK, AckTrigger: exactly(int64(max(d.AckGenTrigger, 0))), Window: exactly(d.Window), CSIG: d.CSIG, RTO: cmp.Or(c.RTO, rtoSpec),
 		Balance: BalanceParams{d.Balance}}
+	if c.Ordered {
+		p.Transport = TransportRoCE
+	}
 	if c.AckEach {
 		p.ACK = "packet"
 	}
 	not := func(off bool) *bool { on := !off; return &on }
-	p.Signals = SignalParams{ECN: not(d.NoECN), RTT: not(d.NoRTT), Trim: not(d.NoTrim), OOO: not(d.NoInfer)}
+	p.Signals = SignalParams{ECN: not(d.NoECN), RTT: not(d.NoRTT), Trim: not(d.NoTrim), OOO: not(d.NoInfer), DFC: not(d.NoDFC)}
+	if c.Ordered {
+		p.Transport = TransportRoCE
+	}
 	if cc := d.CC; cc != nil {
 		p.NSCC = NSCCParams{NSCC: cc.NSCC, MSS: cc.Net.MSS, Deviations: cc.NSCC.Variant.String(), QuickAdapt: not(cc.NSCC.NoQuickAdapt)}
 		p.RCCC = RCCCParams{RCCC: cc.RCCC, Slow: not(cc.RCCC.NoSlow), Oversubscription: &cc.RCCC.Oversubs}

@@ -42,7 +42,7 @@ type SwiftParams struct{ cms.Swift }
 type DCQCNParams struct{ cms.DCQCN }
 
 // SignalParams say which signals congestion management takes notice of.
-type SignalParams struct{ ECN, RTT, Trim, OOO *bool }
+type SignalParams struct{ ECN, RTT, Trim, OOO, DFC *bool }
 
 // BalanceParams are those of load balancers, the keys of several sections.
 type BalanceParams struct{ lb.Params }
@@ -82,6 +82,7 @@ func (p *FEPParams) manage(c *FEPConfig, bdp int64) {
 	}
 	c.Balance = laid(p.Balance.Params, c.Balance)
 	putNot(&c.NoOOO, p.Signals.OOO)
+	putNot(&c.NoDFC, p.Signals.DFC)
 	p.control(&c.Control)
 }
 

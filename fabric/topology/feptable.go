@@ -73,6 +73,7 @@ func (p *SignalParams) fields() []field {
 		{key: "rtt", doc: "Round-trip times that ACKs give.", def: wordOn, to: onOff{&p.RTT}},
 		{key: "trim", doc: "That a packet was trimmed; off: it counts as lost, and is sent again at once all the same.", def: wordOn, to: onOff{&p.Trim}},
 		{key: "ooo", doc: "Packets that came out of order: losses are inferred from them; off: only timeouts find what was not trimmed.", def: wordOn, to: onOff{&p.OOO}},
+		{key: "dfc", doc: "Destination flow control: ACKs ask for smaller windows when the room for messages without a receive fills up; off: they do not.", def: wordOn, to: onOff{&p.DFC}},
 	}
 }
 

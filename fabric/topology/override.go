@@ -119,7 +119,7 @@ func (d *decoder) override(fields []field, key, text string) error {
 
 // IgnoredInRealTime gives the first key, in alphabetical order, that has no effect in a lab at the wall's pace; empty: there is none.
 func IgnoredInRealTime(over map[string]string) string {
-	works := []string{"lb", "ack", "ackTrigger", "evs", "csig", "reps", "bitmap", "ecmp", "plb", "flowlet", "uccl", "mp"}
+	works := []string{"transport", "lb", "ack", "ackTrigger", "evs", "csig", "reps", "bitmap", "ecmp", "plb", "flowlet", "uccl", "mp"}
 	for _, key := range slices.Sorted(maps.Keys(over)) {
 		if section, _, _ := strings.Cut(key, "."); !slices.Contains(works, section) {
 			return key

@@ -179,7 +179,9 @@ func (c *Context) OnSend(now vt.Time, f *Flow, size int, again bool) {
 	case c.swift != nil:
 		c.swift.onSend(c, now, n)
 	case c.dcqcn != nil:
+		rate := c.dcqcn.rate
 		c.dcqcn.onSend(now, n)
+		c.moved(rate)
 		c.changed(now)
 	}
 }
@@ -251,7 +253,9 @@ func (c *Context) OnAck(now vt.Time, f *Flow, fb *Feedback) {
 	case AlgDCQCN:
 		c.updateIf(s, ok)
 		if ecn { // a congestion notification: CNP at the destination chose which ACKs have the flag
+			rate := c.dcqcn.rate
 			c.dcqcn.onCNP(now)
+			c.moved(rate)
 		}
 	default:
 		c.updateIf(s, ok)
@@ -265,10 +269,6 @@ func (c *Context) OnAck(now vt.Time, f *Flow, fb *Feedback) {
 // OnNack applies a NACK of a packet that was in flight, and marks it. Where the packets behind it go back with it, in mode ROD,
 // OnLoss reports each of them as GoBack.
 func (c *Context) OnNack(now vt.Time, f *Flow, fb *Feedback, size int, why Refusal) {
-	if c.cfg.NoTrim && why != Refused {
-		c.OnLoss(now, f, size, Inferred)
-		return
-	}
 	n := int64(size)
 	c.mark(f, n)
 	switch why {
@@ -449,6 +449,16 @@ func (c *Context) clamp() { c.cwnd = min(max(c.cwnd, c.mtu), c.maxWnd) }
 func (c *Context) decided(d Decision) {
 	c.last = d
 	c.counts[d]++
+}
+
+// moved notes what has become of DCQCN's rate.
+func (c *Context) moved(before float64) {
+	switch {
+	case c.dcqcn.rate > before:
+		c.decided(DecUp)
+	case c.dcqcn.rate < before:
+		c.decided(DecDown)
+	}
 }
 
 // level is what Hook watches.

@@ -123,10 +123,16 @@ func TestDCQCN(t *testing.T) {
 	}
 	b.ack(t0+us, 0, 0, true)
 	rate(50e9)
+	if v := b.c.View(); v.Last != DecDown || v.Counts[DecDown] != 1 || v.Counts[DecUp] != 0 {
+		t.Errorf("after the first notification: %v, %v", v.Last, v.Counts)
+	}
 	b.ack(t0+25*us, 4000, 0, true) // of a peer that does not pace them: one in 25 us counts
 	rate(50e9)
 	b.send(t0+60*us, 4000) // the period ended at 56, the next one ends at 111
 	rate(75e9)
+	if v := b.c.View(); v.Last != DecUp || v.Counts[DecUp] != 1 {
+		t.Errorf("after a period: %v, %v", v.Last, v.Counts)
+	}
 	if b.c.SendAt(t0) != t0+60*us+427 { // 426.7 ns
 		t.Errorf("next at %v", b.c.SendAt(t0))
 	}

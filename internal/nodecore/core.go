@@ -179,6 +179,7 @@ func manage(fc *fep.Config, c *topology.FEPConfig, cfg *ctl.Config) error {
 	if cfg.Real {
 		return nil
 	}
+	fc.NoDFC = d.NoDFC
 	fc.CC, fc.NoInfer, fc.NoECN, fc.NoRTT, fc.NoTrim = d.CC, d.NoInfer, d.NoECN, d.NoRTT, d.NoTrim
 	fc.RTOInit, fc.RTOConstant, fc.MaxRTORetx, fc.OwnPDC = d.RTOInit, d.RTOConstant, d.MaxRTORetx, d.OwnPDC
 	return nil
