@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the experiments of labs/htsim in the simulator and writes docs/htsim.md and docs/htsim.json. Takes ten minutes or so of two processors, half of
-# it for the flows of 32 MB and the 128 hosts. Needs Go and nothing else; no rights.
+# Runs the experiments of labs/htsim in the simulator and writes docs/htsim.md and docs/htsim.json. Takes about 150 s of processor time, half of it for
+# the flows of 32 MB and the 128 hosts. Needs Go and nothing else; no rights.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
