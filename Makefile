@@ -128,6 +128,14 @@ fuzz: ## every fuzz target under FUZZDIRS (.) for FUZZTIME (30s)
 conformance: ## run the tests of the specification's requirements and write docs/conformance.md (real labs need root)
 	@$(GO) run ./scripts/conformance
 
+.PHONY: labs
+labs: build ## play all experiments of labs/ in the simulator: claims, figures, pass or fail
+	@bin/uetlab compare labs/*.yaml --sim
+
+.PHONY: labs-table
+labs-table: build ## … and write what came of them into labs/README.md
+	@code=0; bin/uetlab compare labs/*.yaml --sim --format json > bin/.labs || code=$$?; [ $$code = 0 ] || [ $$code = 8 ]; $(GO) run ./scripts/labs < bin/.labs
+
 .PHONY: images
 images: build ## the image of the lab daemon, uetlab/labd (images of nodes are made by `uetlab up`)
 	docker build -t uetlab/labd -f images/Dockerfile bin

@@ -121,7 +121,7 @@ func TestHtsimTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 15*time.Microsecond + 57799*time.Nanosecond; d.RTOInit != want || !d.RTOConstant || d.MaxRTORetx != pds.InfiniteRTO {
+	if want := 15*time.Microsecond + 57799*time.Nanosecond; d.RTOInit != want || !d.RTOConstant || d.MaxRTORetx != pds.InfiniteRTO || d.MaxNackRetx != pds.InfiniteNack {
 		t.Errorf("timeout %v, constant %v, tries %d; want %v", d.RTOInit, d.RTOConstant, d.MaxRTORetx, want)
 	}
 }

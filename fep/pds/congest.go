@@ -57,8 +57,9 @@ type cccKey struct {
 const most = 4096
 
 // patience is how many Credit Requests in a row may stay without an answer: then the fixed window counts until credit comes, since the
-// peer may give none at all, or be gone, which only the timeouts of packets find out.
-const patience = 3
+// peer may give none at all, or be gone, which only the timeouts of packets find out. They leave ever slower, the last of so many some 60 base RTTs
+// after the first: where a hundred sources take turns at a slow port the first grant comes after 15, and windows would flood it until then.
+const patience = 7
 
 // manage gives the PDC a context and a balancer when it is about to send for the first time.
 func (p *PDC) manage(now vt.Time) {
