@@ -154,14 +154,14 @@ func TestFasterPathGetsMorePackets(t *testing.T) {
 }
 
 // A slow link on the way up is seen by the switch that has the choice, and it sends less there. On the way down there is no
-// choice left, and the leaf that could avoid it does not know: only the end points can learn of it.
+// choice left, and the leaf that could avoid it does not know: only the end points can learn of it (here they do not).
 func TestSlowLinkOnTheWayDown(t *testing.T) {
 	type outcome struct {
 		share float64 // of leaf0's packets that go by spine0
 		took  time.Duration
 	}
 	run := func(from, to string) outcome {
-		plan, f := fromFile(t, twoSpines, func(set *switchd.Settings) { set.ECMP.Weights = switchd.WeightsRate })
+		plan, f := fromFile(t, twoSpines+"defaults: {fep: {cc: fixed, lb: spray}}\n", func(set *switchd.Settings) { set.ECMP.Weights = switchd.WeightsRate })
 		if from != "" {
 			slow(t, plan, f, from, to, 0.25)
 		}
