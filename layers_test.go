@@ -32,7 +32,7 @@ var layers = [][]string{
 	{"sim", "internal/nodeproc", "fabric/cleanup"},
 	{"fabric/control", "fabric/experiment"},
 	{"fabric/experiment/report"},
-	{"cmd/uetlab", "examples/late", "examples/pingpong"},
+	{"cmd/uetlab", "scripts/htsim", "examples/late", "examples/pingpong"},
 	{"e2e"}, // tests of real labs: nothing imports it
 }
 

@@ -50,6 +50,7 @@ func TestEarlyMessagesAsDrawn(t *testing.T) {
 					t.Fatal(a)
 				}
 			}
+			l.ok(t, "clock", "pause") // PDCs would close meanwhile
 			stop(t, capturing, capture, c.packets)
 			a := uetlab(t, "decode", capture, "--sequence")
 			if want := drawn(string(page), c.name); want == "" || a.code != 0 || undated(a.stdout) != want {

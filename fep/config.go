@@ -73,6 +73,7 @@ type Config struct {
 	RTOInit      time.Duration
 	RTOMax       time.Duration
 	RTOConstant  bool
+	OwnPDC       bool
 	MaxRTORetx   int
 	NackRetxTime time.Duration
 	MaxNackRetx  int
@@ -143,7 +144,7 @@ func (c *Config) delivery() pds.Config {
 		DSCPTrimmedLastHop: c.DSCPTrimmedLastHop, Class: c.Class, ClassUnmanaged: c.ClassUnmanaged, AckType: c.AckType,
 		AckEvery: c.AckEvery, NoAckOnECN: c.NoAckOnECN, AckGenTrigger: c.AckGenTrigger, AckGenMinAdd: c.AckGenMinAdd,
 		MaxAckDelay: c.MaxAckDelay, MaxAckData: c.MaxAckData, TrimmableAck: c.TrimmableAck, MPR: c.MPR, RTOInit: c.RTOInit,
-		RTOMax: c.RTOMax, RTOConstant: c.RTOConstant, NoECN: c.NoECN, NoRTT: c.NoRTT, NoTrim: c.NoTrim, MaxRTORetx: c.MaxRTORetx, NackRetxTime: c.NackRetxTime, MaxNackRetx: c.MaxNackRetx, NoDFC: c.NoDFC, NoInfer: c.NoInfer,
+		RTOMax: c.RTOMax, RTOConstant: c.RTOConstant, OwnPDC: c.OwnPDC, NoECN: c.NoECN, NoRTT: c.NoRTT, NoTrim: c.NoTrim, MaxRTORetx: c.MaxRTORetx, NackRetxTime: c.NackRetxTime, MaxNackRetx: c.MaxNackRetx, NoDFC: c.NoDFC, NoInfer: c.NoInfer,
 		InferEV: c.InferEV, EVMargin: c.EVMargin, RcvrInfer: c.RcvrInfer, TailLossTime: c.TailLossTime,
 		MaxTailLoss: c.MaxTailLoss, IdleClose: c.IdleClose, TargetIdle: c.TargetIdle, CloseReqTime: c.CloseReqTime, Hold: c.Hold,
 		ClearTime: c.ClearTime, NewPDCTime: c.NewPDCTime, Keepalive: c.Keepalive, MaxPDCs: c.MaxPDCs, PDCsPerKey: c.PDCsPerKey,
@@ -165,7 +166,7 @@ func (c *Config) adopt(p *pds.Config) {
 	c.CloseReqTime, c.Hold, c.ClearTime, c.NewPDCTime, c.Keepalive = p.CloseReqTime, p.Hold, p.ClearTime, p.NewPDCTime, p.Keepalive
 	c.MaxPDCs, c.PDCsPerKey, c.GtdSlots, c.MaxRUDI, c.Secure = p.MaxPDCs, p.PDCsPerKey, p.GtdSlots, p.MaxRUDI, p.Secure
 	c.PSNLimit, c.Balance, c.CC = p.PSNLimit, p.Balance, p.CC
-	c.RTOConstant, c.NoECN, c.NoRTT, c.NoTrim = p.RTOConstant, p.NoECN, p.NoRTT, p.NoTrim
+	c.OwnPDC, c.RTOConstant, c.NoECN, c.NoRTT, c.NoTrim = p.OwnPDC, p.RTOConstant, p.NoECN, p.NoRTT, p.NoTrim
 }
 
 // resolve fills in the defaults, and gives packet delivery its part. It fails on values that no packet could be built from.

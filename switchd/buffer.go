@@ -36,8 +36,21 @@ func (s *Switch) recount() {
 	}
 }
 
-// fits says whether a frame of size bytes, that came in by a port, may join n bytes of queue q.
-func (s *Switch) fits(q int, n, size int64, in uint8, retx bool) bool {
+// scaled is a threshold of a queue, in bytes, for the rate that the port has now.
+func (s *Switch) scaled(o *link.Port, n int64) int64 {
+	if !s.set.ByRate {
+		return n
+	}
+	return int64(float64(n) * (float64(o.Rate()) / float64(o.Config().Rate)))
+}
+
+// fits says whether a frame of size bytes, that came in by a port, may join queue q of port o.
+func (s *Switch) fits(o *link.Port, q int, size int64, in uint8, retx bool) bool {
+	return s.room(o, q, o.QueueBytes(q), size, in, retx)
+}
+
+// room is fits for a queue where n bytes wait.
+func (s *Switch) room(o *link.Port, q int, n, size int64, in uint8, retx bool) bool {
 	set := &s.set.Queues[q]
 	if set.Lossless {
 		return s.buf.in[in][q].bytes+size <= s.set.PFC.Xoff+s.set.PFC.Headroom
@@ -46,7 +59,7 @@ func (s *Switch) fits(q int, n, size int64, in uint8, retx bool) bool {
 	if retx && set.Trim && s.set.Trim.RetxLimit > 0 {
 		limit = s.set.Trim.RetxLimit
 	}
-	if limit > 0 && n+size > limit {
+	if limit > 0 && n+size > s.scaled(o, limit) {
 		return false
 	}
 	if s.set.Buffer.Shared == 0 {
@@ -104,7 +117,7 @@ func (s *Switch) enqueue(now vt.Time, o *link.Port, dscp uint8, f *link.Frame) {
 	case s.dogs[o.Index][q].blocks(&s.set.PFC):
 		o.Stats(q).C[link.QWatchdogDrop]++
 		o.Drop(link.DropWatchdog, f)
-	case !s.fits(q, o.QueueBytes(q), int64(len(f.B)), f.In, s.isRetx(dscp)):
+	case !s.fits(o, q, int64(len(f.B)), f.In, s.isRetx(dscp)):
 		s.refuse(now, o, q, dscp, f)
 	case s.set.Queues[q].WRED && s.early(o, q, f):
 		s.dropped(o, q, f)
@@ -119,7 +132,7 @@ func (s *Switch) offer(now vt.Time, o *link.Port, q int, f *link.Frame) {
 	switch {
 	case !o.Up():
 		o.Drop(link.DropDown, f)
-	case !s.fits(q, o.QueueBytes(q), int64(len(f.B)), f.In, false):
+	case !s.fits(o, q, int64(len(f.B)), f.In, false):
 		s.dropped(o, q, f)
 		o.Drop(link.DropQueue, f)
 	default:

@@ -5,24 +5,25 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// congested says whether queue q with a backlog of n bytes marks a frame: never up to Kmin, always from Kmax on, between
+// congested says whether queue q of a port, with its backlog, marks a frame: never up to Kmin, always from Kmax on, between
 // them by chance along a line up to Pmax.
-func (s *Switch) congested(q int, n int64) bool {
+func (s *Switch) congested(p *link.Port, q int) bool {
 	set := &s.set.Queues[q]
+	n, kmin, kmax := p.QueueBytes(q), s.scaled(p, set.Kmin), s.scaled(p, set.Kmax)
 	switch {
-	case n >= set.Kmax:
-		return set.Kmax > 0
-	case n <= set.Kmin:
+	case n >= kmax:
+		return kmax > 0
+	case n <= kmin:
 		return false
 	}
-	return s.ecn.Float64() < set.Pmax*float64(n-set.Kmin)/float64(set.Kmax-set.Kmin)
+	return s.ecn.Float64() < set.Pmax*float64(n-kmin)/float64(kmax-kmin)
 }
 
 // mark marks a frame that leaves for the line if the backlog that it leaves behind says so. Only what is ECN-capable
 // becomes CE; what is already stays so and is not counted again. Trimmed packets are never marked.
 func (s *Switch) mark(p *link.Port, f *link.Frame) {
 	q := int(f.Queue)
-	if !s.congested(q, p.QueueBytes(q)) {
+	if !s.congested(p, q) {
 		return
 	}
 	t, l3 := s.network(f.B)
@@ -73,5 +74,5 @@ func (s *Switch) early(o *link.Port, q int, f *link.Frame) bool {
 	if t == wire.EtherIPv6 {
 		ecn = f.B[l3+1] >> 4 & 3
 	}
-	return ecn == wire.ECNNotECT && s.congested(q, o.QueueBytes(q))
+	return ecn == wire.ECNNotECT && s.congested(o, q)
 }

@@ -17,6 +17,10 @@ type Settings struct {
 	PFC     PFC                   `json:"pfc"`
 	CSIG    CSIG                  `json:"csig"`
 	Mirror  Mirror                `json:"mirror"`
+
+	// ByRate has a port's limits and ECN thresholds shrink with the rate that its link has now, so that they stay the same time: as
+	// switches have a profile of buffers for each speed.
+	ByRate bool `json:"byRate,omitempty"`
 }
 
 // What is marked on the last hop.

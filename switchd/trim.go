@@ -57,7 +57,7 @@ func (s *Switch) refuse(now vt.Time, o *link.Port, q int, dscp uint8, f *link.Fr
 	}
 	s.cut(f, to)
 	tq := int(s.set.Classes[to&63])
-	if !s.fits(tq, o.QueueBytes(tq), int64(len(f.B)), f.In, false) {
+	if !s.fits(o, tq, int64(len(f.B)), f.In, false) {
 		c[link.QTrimDrop]++
 		o.Drop(link.DropTrim, f)
 		return
@@ -78,7 +78,7 @@ func (s *Switch) swap(now vt.Time, o *link.Port, q int, dscp uint8, f *link.Fram
 		return false
 	}
 	s.exit(q, rest, t)
-	ok := s.fits(q, rest, int64(len(f.B)), f.In, s.isRetx(dscp))
+	ok := s.room(o, q, rest, int64(len(f.B)), f.In, s.isRetx(dscp))
 	if !ok {
 		s.enter(q, rest, t)
 		return false

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -135,12 +136,32 @@ func (r *simRunner) simulation(ctx context.Context, j experiment.Job) (*simulati
 	return s, overrideSwitches(s.plan, experiment.Assign(j.Variant.Switch))
 }
 
+// seedForm is where a workload wants the seed of the run: {seed}, or {seed%3} for 1, 2 and 3 by turns.
+var seedForm = regexp.MustCompile(`\{seed(?:%([1-9][0-9]{0,5}))?\}`)
+
+// seedIn puts the seed of a run into a word of its workload.
+func seedIn(word string, seed uint64) string {
+	return seedForm.ReplaceAllStringFunc(word, func(s string) string {
+		n := seed
+		if of := seedForm.FindStringSubmatch(s)[1]; of != "" {
+			by, _ := strconv.ParseUint(of, 10, 64) // the expression has digits only
+			n = 1 + (seed%by+by-1)%by
+		}
+		return strconv.FormatUint(n, 10)
+	})
+}
+
 // fileFlags name files, which lie beside an experiment's.
 var fileFlags = []string{"--file", "--chaos"}
 
 // jobWords writes a workload for one job: with its seed, and with files where they lie.
 func jobWords(words []string, dir string, j experiment.Job) []string {
 	words = append(slices.Clone(words), j.Variant.Flags...)
+	for i := range words {
+		if j.Seeded {
+			words[i] = seedIn(words[i], j.Seed)
+		}
+	}
 	for i, w := range words {
 		for _, f := range fileFlags {
 			name, joined := strings.CutPrefix(w, f+"=")

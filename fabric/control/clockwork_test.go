@@ -161,10 +161,9 @@ func TestHoldIsAheadOfEveryNode(t *testing.T) {
 		if s := l.segment(); s.Limit <= held || s.Flags&clock.Rest != 0 {
 			t.Fatalf("released: %+v", s)
 		}
-		sleep(time.Duration(round%4) * 100_000)
-	}
-	if last == 0 {
-		t.Error("time never passed: the test is of no use")
+		for lo, _ := l.horizons(); round%4 == 3 && lo <= held; lo, _ = l.horizons() { // now and then all have gone on, in the other rounds only some or none
+			sleep(30_000)
+		}
 	}
 }
 

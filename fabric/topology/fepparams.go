@@ -47,11 +47,13 @@ type SignalParams struct{ ECN, RTT, Trim, OOO, DFC *bool }
 // BalanceParams are those of load balancers, the keys of several sections.
 type BalanceParams struct{ lb.Params }
 
-// Words of FEPParams.CC, RTO and of sections.
+// Words of FEPParams.CC, RTO, PDC and of sections.
 const (
 	ccFixed      = "fixed"
 	rtoSpec      = "spec"
 	rtoHtsim     = "htsim"
+	pdcShared    = "shared"
+	pdcMessage   = "message"
 	variantSpec  = "spec"
 	variantHtsim = "htsim"
 )
@@ -78,6 +80,9 @@ func (p *FEPParams) manage(c *FEPConfig, bdp int64) {
 	c.CSIG = cmp.Or(p.CSIG, c.CSIG)
 	if p.RTO != "" {
 		c.RTO = strings.TrimPrefix(p.RTO, rtoSpec)
+	}
+	if p.PDC != "" {
+		c.OwnPDC = p.PDC == pdcMessage
 	}
 	c.Balance = laid(p.Balance.Params, c.Balance)
 	putNot(&c.NoOOO, p.Signals.OOO)

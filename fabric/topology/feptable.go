@@ -47,6 +47,8 @@ func (p *FEPParams) managed() []field {
 		{key: "window", doc: "Window of cc fixed: auto (1 plane BDP), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{to: &p.Window, auto: true}},
 		{key: "evs", doc: "Entropy values that a connection spreads over: a power of two, 1 to 65536; at most 4096 with bitmap, mixed and uccl.", def: "256", to: whole(&p.Balance.EVs, 1, 1<<16, false)},
 		{key: "rto", doc: "Retransmission timeout: spec, 1 ms doubling, or htsim's constant 15us + 6 queues of a switch port at the own rate.", def: rtoSpec, to: word[string]{&p.RTO, []string{rtoSpec, rtoHtsim}}},
+		{key: "pdc", doc: "PDCs: shared by messages to the same peer, or message: one for each that need not be in order, with a congestion control context of its own, as simulators have.",
+			def: pdcShared, to: word[string]{&p.PDC, []string{pdcShared, pdcMessage}}},
 		{key: "signals", doc: "What congestion management takes notice of; off shows what a signal does.", to: object{to: &p.Signals, name: "signals"}},
 		{key: "csig", doc: "CSIG tag that it puts on its packets and reflects: off, compact or wide.", def: wordOff, to: fepCSIG(p)},
 		{key: "nscc", doc: "Parameters of cc nscc and nscc+rccc.", to: object{to: &p.NSCC, name: "nscc"}},

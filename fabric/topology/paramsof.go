@@ -25,6 +25,9 @@ func (p *Plan) paramsOf(s *switchd.Settings) *SwitchParams {
 	if data.Limit > 0 && !data.Lossless {
 		params.Buffer = exactly(data.Limit)
 	}
+	if s.ByRate {
+		params.ByRate = &s.ByRate
+	}
 	params.trimOf(&s.Trim)
 	params.ecnOf(data)
 	params.ECN.LastHop = s.LastHop

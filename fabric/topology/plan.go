@@ -107,6 +107,7 @@ type FEPConfig struct {
 
 	AckTrigger int64      `json:"ackTriggerBytes,omitempty"` // ACK_Gen_Trigger, 0: 16 KiB
 	RTO        string     `json:"rto,omitempty"`             // htsim, or empty: as in the standard
+	OwnPDC     bool       `json:"ownPDC,omitempty"`          // a PDC and a congestion control context for each message
 	NoOOO      bool       `json:"noOOO,omitempty"`           // losses are not inferred from later packets
 	NoDFC      bool       `json:"noDFC,omitempty"`           // no penalty for sources, however little room there is for messages without a receive
 	Control    cms.Config `json:"control,omitzero"`          // what is said of congestion control; zero: defaults

@@ -367,6 +367,7 @@ func (c *settler) rest() {
 		c.s.Mirror.From = portIndex(m.From)
 	}
 	putSet(&c.s.Mirror.Sample, m.Sample)
+	put(&c.s.ByRate, c.p.ByRate)
 	for dscp, q := range c.p.Classes {
 		if q != nil {
 			c.s.Classes[dscp] = uint8(*q)

@@ -74,6 +74,7 @@ type FEPParams struct {
 
 	AckTrigger Size          // ACK_Gen_Trigger of coalesced ACKs; default 16 KiB
 	RTO        string        // spec or htsim; default spec
+	PDC        string        // shared or message; default shared
 	Signals    SignalParams  // default all on
 	NSCC       NSCCParams    // these and the following: default by packages cms and lb
 	RCCC       RCCCParams    //

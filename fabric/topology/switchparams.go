@@ -13,6 +13,7 @@ import (
 type SwitchParams struct {
 	Latency *time.Duration      // from last bit in to queue; default 500 ns
 	Buffer  Size                // of each port's data queues; default auto
+	ByRate  *bool               // sizes of queues follow the rate of the port's link; default false
 	Hash    string              // short for ECMP.Hash
 	Classes [numDSCP]*int       // DSCP → queue; default by the section dscp
 	Weight  [link.NumPorts]*int // ECMP weight of each port; default 1

@@ -21,6 +21,8 @@ func (p *SwitchParams) fields() []field {
 		{key: "latency", doc: "From a packet's last bit in to its place in a queue, 0ns to 1s.", def: "500ns", to: span{to: &p.Latency, max: maxDelay}},
 		{key: "buffer", doc: "What each data queue of a port holds: auto (1 plane BDP where it trims, else 5), bytes, or a percentage of the plane BDP.", def: "auto",
 			to: amount{to: &p.Buffer, auto: true}},
+		{key: "byRate", doc: "Limits and ECN thresholds of a port's queues follow the rate that its link has now, as profiles for each speed do.", def: "false",
+			to: truth{&p.ByRate}},
 		{key: "hash", doc: "Short for ecmp.hash.", def: defaultHash, to: word[string]{&p.Hash, hashes}},
 		{key: "shared", doc: "Memory that all queues share.", to: object{to: &p.Shared, name: "shared"}},
 		{key: "ecn", doc: "Marking in the data queues; queues change it for one of them.", to: object{to: &p.ECN, name: "ecn"}},

@@ -38,7 +38,7 @@ func (p *Plan) Around(node int) Around {
 
 // Delivery is packet delivery's configuration as far as congestion management goes, its defaults not filled in.
 func (c *FEPConfig) Delivery(a Around) (d pds.Config, err error) {
-	d = pds.Config{PayloadMTU: a.PayloadMTU, Window: c.Window, LB: c.LB, Balance: c.Balance, AckGenTrigger: int(c.AckTrigger), NoInfer: c.NoOOO || c.Ordered, CSIG: c.CSIG}
+	d = pds.Config{PayloadMTU: a.PayloadMTU, Window: c.Window, LB: c.LB, Balance: c.Balance, AckGenTrigger: int(c.AckTrigger), NoInfer: c.NoOOO || c.Ordered, CSIG: c.CSIG, OwnPDC: c.OwnPDC}
 	d.Balance.RTT = a.BaseRTT
 	d.NoDFC = c.NoDFC
 	d.NoECN, d.NoRTT, d.NoTrim = c.Control.NoECN, c.Control.NoRTT, c.Control.NoTrim

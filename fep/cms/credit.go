@@ -46,10 +46,11 @@ func (c *Context) OnCredit(now vt.Time, credit uint32) {
 }
 
 // CreditTarget is the cumulative credit that the source would like to have, for the header of a packet that was just counted by
-// OnSend or for a Credit Request (24 bits, 256-byte units). So many contexts of the port have something to send, this one included:
-// nobody asks for more than its share of the own link. What a source holds counts against its wants, and where it holds more
+// OnSend or for a Credit Request (24 bits, 256-byte units). So many other contexts of the port have something to send now, and
+// may: from two on nobody asks for more than its share of the own link. Those that wait for credit do not count, or all would ask for little and
+// none get much. What a source holds counts against its wants, and where it holds more
 // the target is behind the credit and says how much was used.
-func (c *Context) CreditTarget(active int) uint32 {
+func (c *Context) CreditTarget(rivals int) uint32 {
 	r := c.rccc
 	if r == nil {
 		return 0
@@ -62,8 +63,8 @@ func (c *Context) CreditTarget(active int) uint32 {
 	if r.speculating && c.backlog > 0 {
 		want = max(want, int64(c.mtu))
 	}
-	if active > 1 && want > 0 {
-		want /= int64(active)
+	if rivals > 1 && want > 0 {
+		want /= int64(rivals)
 	}
 	return (r.pull + uint32((want+255)>>8)) & mask24
 }

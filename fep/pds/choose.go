@@ -39,8 +39,12 @@ func (m *Manager) Return(now vt.Time, p *PDC, msg *Msg) {
 func (m *Manager) choose(now vt.Time, msg *Msg) *PDC {
 	k := groupKey{peer: msg.Peer, job: msg.Job, tc: msg.TC, mode: msg.Mode}
 	most := m.cfg.PDCsPerKey
-	if k.mode == ROD {
+	own := m.cfg.OwnPDC && k.mode != ROD
+	switch {
+	case k.mode == ROD:
 		k.ctx, most = msg.Ctx, 1
+	case own:
+		most = m.cfg.MaxPDCs
 	}
 	g := m.groups[k]
 	if g == nil {
@@ -56,7 +60,7 @@ func (m *Manager) choose(now vt.Time, msg *Msg) *PDC {
 		if p.state != Opening && p.state != Established {
 			continue
 		}
-		if !p.s.hasNew() {
+		if !p.s.hasNew() && !own {
 			return p
 		}
 		open++

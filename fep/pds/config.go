@@ -85,10 +85,11 @@ type Config struct {
 	NewPDCTime   time.Duration // New_PDC_Time: a PDC that waits for its demanded Start_PSN, 0: 5 ms
 	Keepalive    time.Duration // initiator probes an idle PDC at this interval, three unanswered ones end it; 0: off
 
-	MaxPDCs    int // both roles together, 0: 1000
-	PDCsPerKey int // PDCs to one peer, job and traffic class in mode RUD, 0: 4; in mode ROD it is 1
-	GtdSlots   int // stored responses of the whole FEP, 0: 256
-	MaxRUDI    int // RUDI packets outstanding, 0: 256
+	MaxPDCs    int  // both roles together, 0: 1000
+	OwnPDC     bool // a message of mode RUD has a PDC and a congestion control context of its own, as simulators have a connection for each flow
+	PDCsPerKey int  // PDCs to one peer, job and traffic class in mode RUD, 0: 4; in mode ROD it is 1
+	GtdSlots   int  // stored responses of the whole FEP, 0: 256
+	MaxRUDI    int  // RUDI packets outstanding, 0: 256
 
 	Secure   Secure // start rules of TSS, nil: none
 	PSNLimit uint32 // PSNs after which a PDC is replaced: 2^31 with TSS; 0: no limit
@@ -141,6 +142,9 @@ func (c *Config) resolveTimes() {
 	or(&c.NackRetxTime, time.Millisecond)
 	or(&c.MaxNackRetx, 5)
 	or(&c.MaxAckDelay, min(c.RTOInit/4, 250*time.Microsecond))
+	if c.OwnPDC { // nothing comes after its message
+		or(&c.IdleClose, c.RTOInit)
+	}
 	or(&c.IdleClose, 2*time.Second)
 	or(&c.TargetIdle, time.Minute)
 	or(&c.CloseReqTime, time.Millisecond)

@@ -40,6 +40,7 @@ type ccc struct {
 	asks    int32 // Credit Requests since the latest credit
 	least   int   // bytes of the smallest packet that was refused since blocked was empty
 	waiting int64 // nominal bytes that were not sent yet
+	ready   bool  // something waits, and no PDC is blocked
 	blocked []*PDC
 	timer   wheel.Timer
 	last    vt.Time // a packet was sent
@@ -49,6 +50,7 @@ type ccc struct {
 type cccKey struct {
 	peer netip.Addr
 	tc   uint8
+	own  uint16 // with Config.OwnPDC the PDC that has it for itself, else 0
 }
 
 // most bounds what is kept of peers that there is no PDC with.
@@ -66,7 +68,11 @@ func (p *PDC) manage(now vt.Time) {
 	}
 	p.cg = &congestion{}
 	if m.cfg.CC != nil {
-		p.cg.ctx = m.context(now, cccKey{p.peer, p.tc})
+		key := cccKey{peer: p.peer, tc: p.tc}
+		if m.cfg.OwnPDC {
+			key.own = p.id
+		}
+		p.cg.ctx = m.context(now, key)
 	}
 	if m.lbs != nil && (p.mode != ROD || m.onePath) {
 		p.cg.bal = m.lbs.New(now)
@@ -102,6 +108,7 @@ func (p *PDC) unmanage(now vt.Time) {
 	c := p.cg.ctx
 	if p.cg.blocks {
 		c.blocked = slices.DeleteFunc(c.blocked, func(q *PDC) bool { return q == p })
+		c.recount()
 	}
 	p.cg = nil
 	if c == nil {
@@ -153,16 +160,31 @@ func (p *PDC) tell(n int64) {
 	p.m.waits(c, n)
 }
 
-// waits counts the contexts that have something to send.
+// waits counts what the context has to send.
 func (m *Manager) waits(c *ccc, n int64) {
-	before := c.waiting > 0
 	c.waiting += n
-	switch after := c.waiting > 0; {
-	case after && !before:
-		m.cccActive++
-	case before && !after:
-		m.cccActive--
+	c.recount()
+}
+
+// recount keeps the number of contexts that have something to send and may: they share the link, and so credit that is asked for. Those that
+// wait for credit are not among them (uet-cms.md 7; htsim counts sources that wait for the NIC).
+func (c *ccc) recount() {
+	is := c.waiting > 0 && len(c.blocked) == 0
+	switch {
+	case is && !c.ready:
+		c.m.cccReady++
+	case !is && c.ready:
+		c.m.cccReady--
 	}
+	c.ready = is
+}
+
+// rivals is how many others have something to send now.
+func (c *ccc) rivals() int {
+	if c.ready {
+		return c.m.cccReady - 1
+	}
+	return c.m.cccReady
 }
 
 // onBacklog tells the context how many nominal bytes wait: what is not cut into packets is taken to fill them.
@@ -228,6 +250,7 @@ func (c *ccc) block(now vt.Time, p *PDC, size int) {
 	if !p.cg.blocks {
 		p.cg.blocks = true
 		c.blocked = append(c.blocked, p)
+		c.recount()
 	}
 	c.arm(now)
 }
@@ -262,7 +285,7 @@ func (c *ccc) Fire(now vt.Time, _ *wheel.Timer) {
 func (c *ccc) ask(now vt.Time) {
 	for _, p := range c.blocked {
 		if p.peerID != 0 && p.state != Closed {
-			p.control(wire.CtlCreditRequest, 0, 0, uint32(c.id)<<24|c.CreditTarget(c.m.cccActive))
+			p.control(wire.CtlCreditRequest, 0, 0, uint32(c.id)<<24|c.CreditTarget(c.rivals()))
 			break
 		}
 	}
@@ -282,6 +305,7 @@ func (c *ccc) wake(now vt.Time) {
 		p.queueSend()
 	}
 	c.blocked = c.blocked[:0]
+	c.recount()
 }
 
 // sent counts a packet that leaves now.

@@ -135,7 +135,7 @@ func (m *Manager) Residue() string {
 	add("timers", m.wheel.Len())
 	add("ids", len(m.pdcs.free)-m.pdcs.n)
 	add("contexts", len(m.cccs))
-	add("contexts with something to send", m.cccActive)
+	add("contexts that may send", m.cccReady)
 	add("RUDI packets", len(m.rudi.out))
 	add("RUDI messages", len(m.rudi.msgs))
 	return what

@@ -29,7 +29,9 @@ func (m *Manager) Contexts(buf []ContextInfo) []ContextInfo {
 		buf = append(buf, ContextInfo{View: c.View(), Peer: c.key.peer, TC: c.key.tc, ID: c.id, PDCs: int(c.users), Blocked: len(c.blocked),
 			Waiting: c.waiting})
 	}
-	slices.SortFunc(buf[at:], func(a, b ContextInfo) int { return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.TC, b.TC)) })
+	slices.SortFunc(buf[at:], func(a, b ContextInfo) int {
+		return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.TC, b.TC), cmp.Compare(a.ID, b.ID))
+	})
 	return buf
 }
 

@@ -42,14 +42,14 @@ type Manager struct {
 	evRng *rand.Rand // entropy values
 	epoch uint64     // of the latest Reset
 
-	newRand   func() *rand.Rand
-	lbs       *lb.Pool // nil: LB is spray or fixed
-	onePath   bool     // its balancers use one EV for long, so that packets stay in order
-	cccs      map[cccKey]*ccc
-	cccID     uint8 // of the latest
-	cccActive int   // contexts with something to send
-	baseRTTs  map[netip.Addr]vt.Time
-	credits   *credits // nil: none are given
+	newRand  func() *rand.Rand
+	lbs      *lb.Pool // nil: LB is spray or fixed
+	onePath  bool     // its balancers use one EV for long, so that packets stay in order
+	cccs     map[cccKey]*ccc
+	cccID    uint8 // of the latest
+	cccReady int   // contexts that have something to send, and may
+	baseRTTs map[netip.Addr]vt.Time
+	credits  *credits // nil: none are given
 
 	pdcs    pdcTable
 	bySYN   map[synKey]*PDC
@@ -122,7 +122,7 @@ func (m *Manager) Reset(now vt.Time, rng, evRng *rand.Rand) {
 
 // resetCongestion forgets contexts and balancers. Resolve has accepted their parameters.
 func (m *Manager) resetCongestion() {
-	m.lbs, m.credits, m.cccActive = nil, nil, 0
+	m.lbs, m.credits, m.cccReady = nil, nil, 0
 	m.cccs, m.baseRTTs = map[cccKey]*ccc{}, map[netip.Addr]vt.Time{}
 	credit := m.cfg.CC != nil && m.cfg.CC.Algorithm.Credits()
 	if !m.cfg.balanced() && !credit {

@@ -199,7 +199,7 @@ func (p *PDC) buildData(now vt.Time, k *Packet, again bool) *link.Frame {
 	r := wire.RequestFields{Type: m.cfg.requestType(p.mode), Next: k.hdr, PSN: k.PSN, SPDCID: p.id, DPDCID: p.peerID,
 		ClearOffset: int16(s.clear.Diff(k.PSN))}
 	if p.cg != nil && p.cg.ctx != nil {
-		r.CCCID, r.CreditTarget = p.cg.ctx.id, p.cg.ctx.CreditTarget(m.cccActive)
+		r.CCCID, r.CreditTarget = p.cg.ctx.id, p.cg.ctx.CreditTarget(p.cg.ctx.rivals())
 	}
 	if again {
 		dscp = m.cfg.DSCPRetx

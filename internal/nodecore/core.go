@@ -181,7 +181,7 @@ func manage(fc *fep.Config, c *topology.FEPConfig, cfg *ctl.Config) error {
 	}
 	fc.NoDFC = d.NoDFC
 	fc.CC, fc.NoInfer, fc.NoECN, fc.NoRTT, fc.NoTrim = d.CC, d.NoInfer, d.NoECN, d.NoRTT, d.NoTrim
-	fc.RTOInit, fc.RTOConstant, fc.MaxRTORetx = d.RTOInit, d.RTOConstant, d.MaxRTORetx
+	fc.RTOInit, fc.RTOConstant, fc.MaxRTORetx, fc.OwnPDC = d.RTOInit, d.RTOConstant, d.MaxRTORetx, d.OwnPDC
 	return nil
 }
 
