@@ -134,7 +134,7 @@ func TestFasterPathGetsMorePackets(t *testing.T) {
 		weights string
 		ratio   float64
 	}{{switchd.WeightsEqual, 1}, {switchd.WeightsRate, 2}} {
-		plan, f := fromFile(t, twoSpines+"links:\n- {endpoints: [leaf0, spine1], rate: 800Gbps}\n- {endpoints: [leaf1, spine1], rate: 800Gbps}\n",
+		plan, f := fromFile(t, twoSpines+"defaults: {fep: {cc: fixed, lb: spray}}\nlinks:\n- {endpoints: [leaf0, spine1], rate: 800Gbps}\n- {endpoints: [leaf1, spine1], rate: 800Gbps}\n",
 			func(set *switchd.Settings) { set.ECMP.Weights = c.weights })
 		n := spines(t, plan, f, "leaf0")
 		res, err := f.Run(spec(t, plan, workload.Alltoall, 8<<20, 1), t0, Options{})
