@@ -26,8 +26,8 @@ func TestEarlyMessagesAsDrawn(t *testing.T) {
 		name, fep string
 		packets   uint64
 	}{
-		{"hpc-unexpected", "{profile: hpc, eager: 16KiB}", 50},
-		{"full-deferred", "{profile: ai-full}", 52},
+		{"hpc-unexpected", "{profile: hpc, eager: 16KiB}", 48},
+		{"full-deferred", "{profile: ai-full}", 53},
 		{"base", "{profile: ai-base}", 34},
 	} {
 		t.Run(c.name, func(t *testing.T) {

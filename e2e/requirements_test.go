@@ -274,7 +274,7 @@ func TestECMP01_SpreadOverSpines(t *testing.T) {
 	needRoot(t)
 	l := up(t, "fat-tree-4x2x4")
 	before := l.counters(t)
-	l.run(t, "permutation", "--size", "20MiB", "--seed", "1")
+	l.run(t, "permutation", "--size", "20MiB", "--seed", "1", "--cc", "fixed", "--lb", "spray")
 	gained := minus(l.counters(t), before)
 	for _, leaf := range []string{"eth1", "eth2"} {
 		var paths []uint64

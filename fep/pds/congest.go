@@ -524,5 +524,8 @@ func (p *PDC) window() int64 {
 }
 
 // minds says that a packet is not trimmed for ever, since the window falls with each trim. Of the algorithms to compare with some do
-// not see trims, and the others have no packet given up for them either where they were first described.
-func (p *PDC) minds() bool { return p.cg != nil && p.cg.ctx != nil && p.m.cfg.CC.Algorithm.Windows() }
+// not see trims, and the others have no packet given up for them either where they were first described. In ROD a trim costs all that
+// follows as well, and so wastes far more than the packet by which the window falls; rewind has means of its own.
+func (p *PDC) minds() bool {
+	return p.mode != ROD && p.cg != nil && p.cg.ctx != nil && p.m.cfg.CC.Algorithm.Windows()
+}
