@@ -187,6 +187,8 @@ cd "$root"
 bench ./wire 'Outer|Flow|Restamp|UETCRC|DecodeSummary'
 bench ./wire 'Hot/./^(encode|decode)$'
 bench ./fep Message
+bench ./fep/cms 'SendAndAck/^(nscc|rccc|nscc[+]rccc)$'
+bench ./fep/lb 'PerPacket/^(reps|bitmap)$'
 bench ./fep 'Open|PacketWithPDCs' -benchtime 30000x
 bench ./switchd 'Forward|Trim'
 bench ./switchd 'Choose/^(mix|resilient|flowlet|adaptive)$/v4'

@@ -15,7 +15,7 @@ var pageText string
 
 // page writes docs/htsim.md.
 func (t *table) page(list []*experiment.Comparison) ([]byte, error) {
-	tmpl, err := template.New("page").Funcs(template.FuncMap{"times": times, "off": off, "verdict": verdict, "figure": t.figureOf(list), "held": held, "cell": cell}).Parse(pageText)
+	tmpl, err := template.New("page").Funcs(template.FuncMap{"times": times, "off": off, "verdict": verdict, "figure": t.figureOf(list), "less": lessOf(list), "held": held, "cell": cell}).Parse(pageText)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +66,18 @@ func verdict(r row) string {
 		return "**not explained**"
 	}
 	return fmt.Sprintf("[%s](#causes)", r.Cause)
+}
+
+// lessOf gives the template by how many per cent the mean of one variant is below that of another one of the same experiment.
+func lessOf(list []*experiment.Comparison) func(name, variant, than string) (string, error) {
+	return func(name, variant, than string) (string, error) {
+		_, a := find(list, name, variant)
+		_, b := find(list, name, than)
+		if a == nil || b == nil || a.Error != "" || b.Error != "" {
+			return "", fmt.Errorf("no figures of %s %s or %s", name, variant, than)
+		}
+		return fmt.Sprintf("%.1f %%", 100*(1-float64(a.Stats.Mean/b.Stats.Mean))), nil
+	}
 }
 
 func held(ok bool) string {
