@@ -258,7 +258,7 @@ func (f *Fabric) totals() workload.Totals {
 	for _, n := range f.nodes {
 		for _, p := range n.Ports {
 			t.PacketHops += p.C[link.RxFrames]
-			t.Fidelity.Frames += p.C[link.RxFrames] + p.C[link.DropCut] + p.C[link.DropFCS]
+			t.Fidelity.Frames += p.C.Arrived()
 			t.DataPacketHops += p.C[link.RxData]
 			t.Trims += p.C[link.Trimmed]
 			t.Drops += p.C.Drops()

@@ -22,6 +22,9 @@ const (
 	LLRNoFCS    = 2 // plain, and the sender has left the FCS out: it is 0, and there is nothing to check
 )
 
+// LLRFlagReplay marks a frame that is sent once more. It is for people who read captures: no port looks at it.
+const LLRFlagReplay = 0x40
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // TrailerFields is the contents of a link trailer.
@@ -69,6 +72,12 @@ func (t Trailer) SetFCS(fcs uint32) { binary.LittleEndian.PutUint32(t[20:], fcs)
 func (t Trailer) OK() bool {
 	return len(t) == TrailerLen && u32(t, 0) == trailerMagic && u32(t, 16) == crc32.Checksum(t[:16], castagnoli)
 }
+
+// Marked reports whether the magic holds. Where OK does not, the LLR word is damaged, as impairments never touch the rest.
+func (t Trailer) Marked() bool { return len(t) == TrailerLen && u32(t, 0) == trailerMagic }
+
+// FlipLLR turns bit i of the LLR word, 0 the first on the line, without a new CRC: the preamble was damaged.
+func (t Trailer) FlipLLR(i int) { t[12+i/8] ^= 0x80 >> (i % 8) }
 
 // TrailerOf returns the last 24 bytes of b unchecked, or nil if b is shorter.
 func TrailerOf(b []byte) Trailer {

@@ -53,6 +53,7 @@ type Node struct {
 	labSeed uint64
 	runSeed uint64
 	epoch   vt.Time
+	retries []func(now vt.Time) // LLRTimer of the ports
 }
 
 // Config describes a node.
@@ -73,7 +74,11 @@ func New(c Config, out Out) *Node {
 	}
 	n.lines.init(len(c.Ports))
 	for i, pc := range c.Ports {
-		n.Ports = append(n.Ports, link.NewPort(i, pc, n, source{n}))
+		if pc.Pool == nil {
+			pc.Pool = n.Pool
+		}
+		p := link.NewPort(i, pc, n, source{n})
+		n.Ports, n.retries = append(n.Ports, p), append(n.retries, p.LLRTimer)
 	}
 	return n
 }
@@ -127,6 +132,11 @@ func (n *Node) TxFreeAt(port int, t vt.Time) {
 	}
 }
 
+// LLRTimerAt implements link.Host.
+func (n *Node) LLRTimerAt(port int, t vt.Time) {
+	n.q.Push(t, vt.ClassTimer, port, event{fn: n.retries[port]})
+}
+
 // Transmit implements link.Host.
 func (n *Node) Transmit(port int, f *link.Frame) { n.out.Transmit(port, f) }
 
@@ -178,6 +188,10 @@ func (n *Node) handle(k vt.Key, ev event) {
 	case vt.ClassTxFree:
 		n.Ports[k.Port].TxFree(n.now)
 	case vt.ClassTimer:
+		if ev.fn != nil {
+			ev.fn(n.now)
+			return
+		}
 		n.core.Timer(n.now, ev.id)
 	default:
 		ev.fn(n.now)
@@ -208,6 +222,7 @@ func (n *Node) reset(now vt.Time) {
 	n.epoch = now
 	for i, p := range n.Ports {
 		p.Reset(n.Rand("port" + strconv.Itoa(i)))
+		p.BeginLLR(now)
 	}
 	n.core.Reset(now)
 }
