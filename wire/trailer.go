@@ -73,8 +73,23 @@ func (t Trailer) OK() bool {
 	return len(t) == TrailerLen && u32(t, 0) == trailerMagic && u32(t, 16) == crc32.Checksum(t[:16], castagnoli)
 }
 
-// Marked reports whether the magic holds. Where OK does not, the LLR word is damaged, as impairments never touch the rest.
-func (t Trailer) Marked() bool { return len(t) == TrailerLen && u32(t, 0) == trailerMagic }
+// Flipped tells which bit of the LLR word was turned on the line, 0 the first, where OK does not hold: a damaged preamble. It is -1 if
+// the trailer is none, or is damaged otherwise.
+func (t Trailer) Flipped() int {
+	if len(t) != TrailerLen || u32(t, 0) != trailerMagic {
+		return -1
+	}
+	var head [16]byte
+	copy(head[:], t)
+	for i := range 32 {
+		Trailer(head[:]).FlipLLR(i)
+		if u32(t, 16) == crc32.Checksum(head[:], castagnoli) {
+			return i
+		}
+		Trailer(head[:]).FlipLLR(i)
+	}
+	return -1
+}
 
 // FlipLLR turns bit i of the LLR word, 0 the first on the line, without a new CRC: the preamble was damaged.
 func (t Trailer) FlipLLR(i int) { t[12+i/8] ^= 0x80 >> (i % 8) }

@@ -69,6 +69,7 @@ type Port struct {
 	nCuts  int
 
 	llr  *retry // nil: none
+	sets bool   // there is LLR, or may be soon
 	seed uint64 // of its handshakes
 }
 
@@ -79,6 +80,7 @@ func NewPort(index int, cfg Config, host Host, src Source) *Port {
 	p := &Port{Index: index, cfg: cfg, host: host, src: src, rate: cfg.Rate, armed: unarmed}
 	p.Serve([NumQueues]Service{})
 	if cfg.LLR != nil {
+		p.sets = true
 		p.makeLLR(*cfg.LLR)
 		p.llr.tx.Reset(0, 0)
 		p.llr.rx.Reset(0)
@@ -142,11 +144,18 @@ func LinePs(n int, rate int64) int64 {
 const psBits = 8_000_000_000_000 // in a byte, picoseconds times bits per second
 
 // Lookahead is the shortest time from an event at the sending node to the arrival of a frame that it sends over a link
-// like this one: propagation plus the least that its line carries, one ordered set, since LLR may be turned on at any time. It
-// holds under every impairment, since these only slow a link down.
+// like this one: propagation plus the smallest frame, which is one ordered set where there is LLR. It holds under every impairment,
+// since these only slow a link down.
 func (p *Port) Lookahead() time.Duration {
-	return p.cfg.Delay + time.Duration(setsPs(wire.CtlOSLen, p.cfg.Rate)/1000)
+	if p.sets {
+		return p.cfg.Delay + time.Duration(setsPs(wire.CtlOSLen, p.cfg.Rate)/1000)
+	}
+	return p.cfg.Delay + time.Duration(LinePs(60, p.cfg.Rate)/1000)
 }
+
+// ExpectLLR says that SetLLR is to come: from now on Lookahead has it in mind. It must be called at both ends before any node can be at
+// the time of the change.
+func (p *Port) ExpectLLR() { p.sets = true }
 
 // Offer queues the frame in queue q, or drops it when the queue is full.
 func (p *Port) Offer(now vt.Time, q int, f *Frame) {

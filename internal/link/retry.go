@@ -51,6 +51,9 @@ func (p *Port) SetLLR(now vt.Time, cfg *llr.Config) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("port %d: %w", p.Index, err)
 	}
+	if is := p.LLR(); is != nil && *is == *cfg {
+		return nil
+	}
 	if p.llr != nil {
 		p.forget(p.llr.tx.Start(now))
 		p.retried(now) // a link that was held up is down now
