@@ -95,8 +95,8 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 
 // lookahead is the shortest time in which anything can reach a node.
 func (f *Fabric) lookahead(node int) (ahead time.Duration) {
-	for i, p := range f.nodes[node].Ports {
-		if a := p.Lookahead() + f.plan.Nodes[node].Latency; i == 0 || a < ahead {
+	for i := range f.nodes[node].Ports {
+		if a := f.nodes[node].Ahead(i); i == 0 || a < ahead {
 			ahead = a
 		}
 	}

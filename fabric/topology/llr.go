@@ -78,8 +78,8 @@ func (p LLRParams) over(base LLRParams) LLRParams {
 	return base
 }
 
-// plan works the parameters out for a link. between is what its nodes add to a round trip.
-func (p *LLRParams) plan(l *LinkParams, between time.Duration) *llr.Config {
+// plan works the parameters out for a link. The nodes add nothing to a round trip: LLR answers where the line ends.
+func (p *LLRParams) plan(l *LinkParams) *llr.Config {
 	given := func(d *time.Duration, auto time.Duration) time.Duration {
 		if d == nil || *d == autoTime {
 			return auto
@@ -93,7 +93,7 @@ func (p *LLRParams) plan(l *LinkParams, between time.Duration) *llr.Config {
 	}
 	line := int64(wire.LineBytes(l.MTU + ethernetHeader))
 	frame := time.Duration(mulDiv(8*line, int64(time.Second), l.Rate))
-	rtt := 2*l.Delay + between + 2*frame // a frame may be under way when an ACK comes to the line
+	rtt := 2*l.Delay + 2*frame // a frame may be under way when an ACK comes to the line
 	c.Bytes = max(leastBuffer, mulDiv(2*l.Rate, int64(rtt+c.AckDelay), 8*int64(time.Second)), 4*line)
 	c.Bytes = min(cmp.Or(p.Buffer.Bytes, c.Bytes), maxBytes)
 	c.Frames = int(min(max(c.Bytes/int64(wire.LineBytes(0)), leastWindow), 1<<19))
@@ -114,12 +114,7 @@ func (p *Plan) Retry(link int) *llr.Config {
 	if l.LLR != nil {
 		return l.LLR
 	}
-	return new(LLRParams).plan(&LinkParams{Rate: l.Rate, Delay: l.Delay, MTU: l.MTU}, p.between(l))
-}
-
-// between is what the nodes of a link add to its round trip.
-func (p *Plan) between(l *Link) time.Duration {
-	return p.Nodes[l.A.Node].Latency + p.Nodes[l.B.Node].Latency
+	return new(LLRParams).plan(&LinkParams{Rate: l.Rate, Delay: l.Delay, MTU: l.MTU})
 }
 
 // planLLR gives a link and its ports their retry. A plain host knows nothing of it.
@@ -129,7 +124,7 @@ func (p *Plan) planLLR(l *Link, lp *LinkParams) {
 		l.BER = *lp.BER
 	}
 	if lp.LLR.Mode == wordOn && a.Kind != KindHost && b.Kind != KindHost {
-		l.LLR = lp.LLR.plan(lp, p.between(l))
+		l.LLR = lp.LLR.plan(lp)
 	}
 	for _, q := range []*Port{&a.Ports[l.A.Port], &b.Ports[l.B.Port]} {
 		q.LLR, q.BER = l.LLR, l.BER

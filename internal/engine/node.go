@@ -79,6 +79,9 @@ func New(c Config, out Out) *Node {
 		}
 		p := link.NewPort(i, pc, n, source{n})
 		n.Ports, n.retries = append(n.Ports, p), append(n.retries, p.LLRTimer)
+		if pc.LLR != nil {
+			n.ExpectLLR(i, 0)
+		}
 	}
 	return n
 }
@@ -142,7 +145,26 @@ func (n *Node) Transmit(port int, f *link.Frame) { n.out.Transmit(port, f) }
 
 // Deliver hands over a frame that reached a port; its Due is set and lies ahead of Now.
 func (n *Node) Deliver(port int, f *link.Frame) {
-	n.lines.push(port, f.Due.Add(n.latency), f)
+	n.lines.push(port, n.ArrivesAt(port, f.Due), f)
+}
+
+// ArrivesAt is when a frame that is due at a port is handled first: by link layer retry at once, else by the core.
+func (n *Node) ArrivesAt(port int, due vt.Time) vt.Time { return n.lines.at(port, due, n.latency) }
+
+// Ahead is the shortest time from an event at the far end of a port to one that it causes here.
+func (n *Node) Ahead(port int) time.Duration {
+	d := n.Ports[port].Lookahead()
+	if n.lines.mac == nil || n.lines.mac[port] == vt.Never {
+		d += n.latency
+	}
+	return d
+}
+
+// ExpectLLR says that a port gets link layer retry at t, which lies ahead of Now. Ahead has it in mind from now on, so both ends must
+// be told before any node is at t.
+func (n *Node) ExpectLLR(port int, t vt.Time) {
+	n.Ports[port].ExpectLLR()
+	n.lines.split(port, t, n.latency)
 }
 
 // Next is the time of the node's next event, vt.Never if it has none.
@@ -170,10 +192,13 @@ func (n *Node) Advance(bound vt.Time) int {
 			_, ev := n.changes.Pop()
 			ev.fn(n.now)
 		case n.lines.arrival:
-			port, f := n.lines.pop()
+			port, a := n.lines.pop()
 			n.lines.fetch(port)
-			if n.Ports[port].Received(n.now, f) {
-				n.core.Arrive(n.now, port, f)
+			switch {
+			case n.lines.mac != nil:
+				n.arrive(port, a)
+			case n.Ports[port].Received(n.now, a.f):
+				n.core.Arrive(n.now, port, a.f)
 			}
 		case n.lines.freed:
 			n.Ports[n.lines.popFree()].TxFree(n.now)
@@ -181,6 +206,23 @@ func (n *Node) Advance(bound vt.Time) int {
 			n.handle(n.q.Pop())
 		}
 	}
+}
+
+// arrive handles the frame of an inbox where ports may have two.
+func (n *Node) arrive(inbox int, a arrival) {
+	port := inbox / 2
+	if inbox%2 == 0 {
+		late := n.latency > 0 && a.f.Due >= n.lines.mac[port]
+		if !n.Ports[port].Received(n.now, a.f) {
+			return
+		}
+		if late {
+			a.t = n.now.Add(n.latency)
+			n.lines.insert(inbox+1, a)
+			return
+		}
+	}
+	n.core.Arrive(n.now, port, a.f)
 }
 
 func (n *Node) handle(k vt.Key, ev event) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/link"
 )
 

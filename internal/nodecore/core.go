@@ -253,7 +253,7 @@ func (n *Node) Change(c ctl.Change) error {
 		if n.plain[c.Port] {
 			return nil
 		}
-		n.Ports[c.Port].ExpectLLR()
+		n.ExpectLLR(c.Port, c.At)
 	}
 	n.Node.Change(c.At, func(now vt.Time) {
 		if isSwitch {

@@ -191,7 +191,7 @@ func (l *loop) take(i int, b []byte, now vt.Time) {
 				lp.C[link.DropWindow]++
 				return
 			}
-			if by := l.horizon.Sub(due.Add(l.latency)); by >= 0 {
+			if by := l.horizon.Sub(l.node.ArrivesAt(i, due)); by >= 0 {
 				l.late++
 				l.worst = max(l.worst, by)
 				lp.C[link.Late]++
@@ -232,7 +232,7 @@ func (l *loop) safe() vt.Time {
 // lookAhead works out anew how long the links take at least.
 func (l *loop) lookAhead() {
 	for i := range l.ports {
-		l.ports[i].ahead = l.node.Ports[i].Lookahead() + l.latency
+		l.ports[i].ahead = l.node.Ahead(i)
 	}
 }
 
