@@ -525,3 +525,40 @@ func TestLLR31_Amplification(t *testing.T) {
 		t.Logf("%.2f frames on the line for each one delivered", all)
 	}
 }
+
+// PFC-04: a pause that comes in the middle of a replay stops the scheduler, and neither replays nor ACKs and NACKs.
+func TestPFC04_PauseStopsNoReplay(t *testing.T) {
+	l := newRetry(t, nil)
+	lose := nth(20, drop)
+	stop := func(now vt.Time, quanta uint16) {
+		for i := range 2 {
+			m := wire.Pause{Enabled: 1}
+			m.Quanta[0] = quanta
+			l.ends[i].p.pause(now, &m)
+		}
+	}
+	paused := false
+	l.meddle = func(from int, f *Frame) []*Frame {
+		if from == 0 && !paused && f.LLR>>20&wire.LLRFlagReplay != 0 {
+			paused = true
+			l.at(l.now, func(now vt.Time) { stop(now, 0xFFFF) })
+		}
+		return lose(from, f)
+	}
+	for i := range uint32(200) {
+		l.ends[1].p.Offer(0, 0, l.frame(i, 1000, false))
+	}
+	l.offer(0, 200, 1000)
+	l.run(20 * us)
+	if !paused || l.ends[0].p.Paused(l.now) != 1 || l.ends[0].p.QueueLen() == 0 {
+		t.Fatal("no pause in the middle of a replay")
+	}
+	l.want(0, map[llr.Counter]uint64{llr.TxReplay: 1, llr.RxNack: 1, llr.RingFrames: 0})
+	l.want(1, map[llr.Counter]uint64{llr.RxReplay: 1, llr.RingFrames: 0})
+	if n := l.c(1, llr.RxExpected); n != l.c(0, llr.TxOK) || n >= 200 {
+		t.Errorf("%d frames sent before the pause, %d accepted", l.c(0, llr.TxOK), n)
+	}
+	stop(l.now, 0)
+	l.run(ms)
+	l.whole(0, 200)
+}
