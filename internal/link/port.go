@@ -68,9 +68,10 @@ type Port struct {
 	cuts   [8]cut // the latest intervals in which the receiving side was down, the newest at nCuts-1 modulo their number
 	nCuts  int
 
-	llr  *retry // nil: none
-	sets bool   // there is LLR, or may be soon
-	seed uint64 // of its handshakes
+	llr   *retry  // nil: none
+	sets  bool    // there is LLR, or may be soon
+	seed  uint64  // of its handshakes
+	began vt.Time // when the run began: the latest BeginLLR
 }
 
 const unarmed = vt.Time(-1)

@@ -36,7 +36,7 @@ func (p *Port) LLR() *llr.Config {
 }
 
 // SetLLR turns link layer retry on with parameters that hold for both directions, or off, from now on. Both ends of a link are told at
-// the same virtual time. Turned on, a port shakes hands first; turned off, it first goes on with the frames
+// the same virtual time. Turned on, a port shakes hands first, unless a run begins right then; turned off, it first goes on with the frames
 // that wait for an ACK.
 func (p *Port) SetLLR(now vt.Time, cfg *llr.Config) error {
 	if cfg == nil {
@@ -60,10 +60,15 @@ func (p *Port) SetLLR(now vt.Time, cfg *llr.Config) error {
 	}
 	p.makeLLR(*cfg)
 	p.llr.tx.Reset(0, p.seed)
-	p.llr.tx.PCS(now, p.lost())
-	p.llr.tx.Start(now)
-	p.seed++
-	p.retried(now)
+	if now == p.began { // a run begins: it is all the same which comes first
+		p.llr.rx.Reset(0)
+		p.signal(now)
+	} else {
+		p.llr.tx.PCS(now, p.lost())
+		p.llr.tx.Start(now)
+		p.seed++
+		p.retried(now)
+	}
 	p.Kick(now)
 	return nil
 }
@@ -106,6 +111,7 @@ func (p *Port) resetLLR(rng *rand.Rand) {
 
 // BeginLLR has link layer retry follow the link's state after Reset at now.
 func (p *Port) BeginLLR(now vt.Time) {
+	p.began = now
 	if p.llr != nil {
 		p.signal(now)
 	}

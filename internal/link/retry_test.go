@@ -1,6 +1,7 @@
 package link
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -561,4 +562,36 @@ func TestPFC04_PauseStopsNoReplay(t *testing.T) {
 	stop(l.now, 0)
 	l.run(ms)
 	l.whole(0, 200)
+}
+
+// TestLLRBeginsWithARun turns LLR on at the time at which a run begins, before and after the port has heard of the run: both come to the
+// same, protected from the first frame on and without a handshake.
+func TestLLRBeginsWithARun(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		l := newLine(t, nil, reach)
+		l.run(ms)
+		c := testLLR()
+		for i := range 2 {
+			p := l.ends[i].p
+			on := func() {
+				if err := p.SetLLR(l.now, &c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if first {
+				on()
+			}
+			p.Reset(rand.New(rand.NewPCG(uint64(i), 9)))
+			p.BeginLLR(l.now)
+			if !first {
+				on()
+			}
+		}
+		l.offer(0, 100, 1000)
+		l.run(2 * ms)
+		l.whole(0, 100)
+		if len(l.words) != 100 || l.plain != 0 || l.words[0]&llr.SeqMask != 0 || l.sets[0][wire.CtlOSInit]+l.sets[1][wire.CtlOSInit] != 0 {
+			t.Errorf("LLR before the run %v: %d frames protected, %d not, ordered sets %v", first, len(l.words), l.plain, l.sets)
+		}
+	}
 }

@@ -90,7 +90,8 @@ func (t *TX) Reset(seq uint32, seed uint64) {
 	t.to(Advance)
 }
 
-// Start begins a handshake, from any state; what waits for an ACK is given up.
+// Start begins a handshake, from any state; what waits for an ACK is given up. The first LLR_INIT comes with Timer, at now at the
+// earliest: a run that begins at that time makes it needless.
 func (t *TX) Start(now vt.Time) Span {
 	gone := t.empty()
 	t.stop()
@@ -99,7 +100,7 @@ func (t *TX) Start(now vt.Time) Span {
 	t.data = uint16(t.seed >> 48)
 	t.to(Init)
 	if !t.lost {
-		t.ask(now)
+		t.initAt = now
 	}
 	return gone
 }
@@ -336,8 +337,7 @@ func (t *TX) PCS(now vt.Time, lost bool) (gone Span) {
 	case lost:
 		t.initAt, t.wantInit = vt.Never, false
 	case t.state == Init:
-		t.repeat = 0
-		t.ask(now)
+		t.repeat, t.initAt = 0, now
 	case t.state == Advance || t.state == Replay:
 		t.pcsAt, t.since = vt.Never, now
 		if t.Outstanding() > 0 {
