@@ -29,7 +29,6 @@ type LLRParams struct {
 }
 
 const (
-	wordOn        = "on"
 	maxRetryTimer = 4_290_000_000 * time.Nanosecond
 	leastBuffer   = 64 << 10
 	leastWindow   = 128
