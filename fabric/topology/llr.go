@@ -65,11 +65,7 @@ func (p LLRParams) over(base LLRParams) LLRParams {
 	if p == (LLRParams{}) {
 		return base
 	}
-	if p.Mode != "" {
-		base.Mode = p.Mode
-		return base
-	}
-	base.Mode = wordOn
+	base.Mode = cmp.Or(p.Mode, wordOn)
 	base.Window, base.ReplayTimer, base.ReplayCount = cmp.Or(p.Window, base.Window), cmp.Or(p.ReplayTimer, base.ReplayTimer), cmp.Or(p.ReplayCount, base.ReplayCount)
 	base.DataAge, base.PCSLost, base.ReInit = cmp.Or(p.DataAge, base.DataAge), cmp.Or(p.PCSLost, base.PCSLost), cmp.Or(p.ReInit, base.ReInit)
 	base.Init, base.Flush, base.AckDelay = cmp.Or(p.Init, base.Init), cmp.Or(p.Flush, base.Flush), cmp.Or(p.AckDelay, base.AckDelay)

@@ -19,9 +19,8 @@ func testLLR() llr.Config {
 
 // end is one of two ports back to back, and what has come of it.
 type end struct {
-	p    *Port
-	got  []uint32 // contents of the frames delivered
-	errs int
+	p   *Port
+	got []uint32 // contents of the frames delivered
 }
 
 // line joins two ports and plays their nodes. What leaves a port passes meddle, which may drop it (nil), harm it or do it again.
