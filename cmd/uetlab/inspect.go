@@ -11,6 +11,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/link/llr"
 )
 
 func inspectCommand() *cli.Command {
@@ -268,8 +269,37 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	}
 	ts := tables{facts([][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
-		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}})}
+		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}})}
+	if l.LLR {
+		ts = append(ts, retryTable(plan.Retry(id)))
+	}
 	return append(ts, directionTable(l)).write(c)
+}
+
+// retryText is on or off, and the states of both sending ports.
+func retryText(l *api.LinkStatus) string {
+	if !l.LLR {
+		return "off"
+	}
+	return fmt.Sprintf("on, A to B %s, B to A %s", dash(l.AB.LLR), dash(l.BA.LLR))
+}
+
+// retryTable lists the parameters of link layer retry.
+func retryTable(c *llr.Config) table {
+	count, age := fmt.Sprint(c.ReplayCount), nanos(int64(c.DataAge))
+	if c.ReplayCount == llr.Unlimited {
+		count = "unlimited"
+	}
+	if c.DataAge == 0 {
+		age = "none"
+	}
+	t := table{columns: []string{"LLR", "VALUE"}}
+	for _, r := range [][2]string{{"window", fmt.Sprintf("%d frames, %d bytes", c.Frames, c.Bytes)}, {"replay timer", nanos(int64(c.ReplayTimer))},
+		{"replays", count}, {"data age", age}, {"PCS lost", nanos(int64(c.PCSLost))}, {"in INIT", string(c.Init)}, {"in FLUSH", string(c.Flush)},
+		{"shakes hands again", fmt.Sprint(c.ReInit)}, {"ACK", fmt.Sprintf("after %d bytes or %s", c.AckEvery, nanos(int64(c.AckDelay)))}} {
+		t.add(r[0], r[1])
+	}
+	return t
 }
 
 // directionTable lists the counters of both directions side by side.

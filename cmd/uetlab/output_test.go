@@ -315,7 +315,7 @@ func TestCompletion(t *testing.T) {
 		{"ps --format y", "yaml"},
 		{"run all", "allreduce allgather alltoall"},
 		{"up fat-tree-2", "fat-tree-2x4"},
-		{"link set host0-host1 l", "loss="},
+		{"link set host0-host1 l", "loss= llr="},
 		{"pdc ", "host0 host1"},
 		{"pdc --state cl", "close-wait close-sent closed"},
 		{"run permutation --cc n", "nscc nscc+rccc"},

@@ -106,6 +106,7 @@ func (d *draft) planLinks(p *Plan) {
 				Peer: far.Node, PeerIdx: far.Port, Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU,
 			}
 		}
+		p.planLLR(&p.Links[i], &lp)
 	}
 }
 

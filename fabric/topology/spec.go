@@ -60,6 +60,8 @@ type LinkParams struct {
 	Rate  int64         // bits per second; default 400 Gb/s
 	Delay time.Duration // propagation; default 500 ns
 	MTU   int           // IP bytes; default 4500
+	BER   *float64      // probability that a bit arrives wrong; default 0
+	LLR   LLRParams     // link layer retry; default off
 }
 
 // FEPParams describe a fabric end point.
@@ -180,6 +182,10 @@ func (p LinkParams) over(base LinkParams) LinkParams {
 	if p.MTU != 0 {
 		base.MTU = p.MTU
 	}
+	if p.BER != nil {
+		base.BER = p.BER
+	}
+	base.LLR = p.LLR.over(base.LLR)
 	return base
 }
 

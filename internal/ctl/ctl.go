@@ -15,6 +15,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/workload"
@@ -77,9 +78,15 @@ type Change struct {
 	Port   int          `json:"port"`
 	Impair *link.Impair `json:"impair,omitempty"` // the port's sending side
 	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
+	Retry  *Retry       `json:"retry,omitempty"`  // link layer retry, at both ends at once
 	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
 
 	Switch *switchd.Settings `json:"switch,omitempty"` // replaces all settings of a switch
+}
+
+// Retry turns link layer retry on or off.
+type Retry struct {
+	LLR *llr.Config `json:"llr,omitempty"` // nil: off
 }
 
 // RouteGroup is a set of prefixes that share their ports.

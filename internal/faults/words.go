@@ -43,6 +43,7 @@ func settings() []setting {
 		}, func(s *Set) { *to(s) = new(bool) }
 	}
 	down, up := onOff(func(s *Set) **bool { return &s.Down })
+	retry, single := onOff(func(s *Set) **bool { return &s.LLR })
 	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
 	return []setting{
 		{"down", "down or down=off", down, up, true},
@@ -59,6 +60,7 @@ func settings() []setting {
 		}, func(s *Set) { s.DelayNs = new(int64) }, false},
 		{"jitter", "jitter=1us or jitter=1us,normal (uniform, normal, exponential, pareto)", readJitter, func(s *Set) { s.JitterNs = new(int64) }, false},
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
+		{"llr", "llr=on or llr=off", retry, single, true},
 	}
 }
 
@@ -250,6 +252,9 @@ func (s *Set) Text() string {
 		if x.off {
 			out = append(out, x.name+"=off")
 		}
+	}
+	if s.LLR != nil {
+		out = append(out, map[bool]string{true: "llr=on", false: "llr=off"}[*s.LLR])
 	}
 	return strings.Join(out, " ")
 }

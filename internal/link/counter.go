@@ -1,5 +1,7 @@
 package link
 
+import "github.com/uetlab/uetlab/internal/link/llr"
+
 // Counter numbers a port's counters; Counters holds one value for each.
 type Counter int
 
@@ -27,6 +29,9 @@ const (
 	DropLoss                    // loss impairment
 	DropBurst                   // burst loss impairment
 	DropFCS                     // frame check sequence wrong
+	DropPoisoned                // frame check sequence poisoned: broken before this link
+	DropPreamble                // LLR word of the trailer damaged
+	DropDiscard                 // LLR is not up, and told to discard meanwhile
 	DropTrailer                 // no valid link trailer on a lab link
 	DropWindow                  // due time outside the sane window
 	DropTTL                     // TTL or hop limit used up
@@ -35,27 +40,44 @@ const (
 	DropKernel                  // the kernel refused the frame (ENOBUFS, ENETDOWN, …)
 	DropRing                    // the receive ring or socket overflowed
 	Late                        // frames that arrived after their node had passed their due time
-	NumCounters
+	FirstLLR                    // llr.Counter 0 and those behind it
+	NumCounters  = FirstLLR + Counter(llr.NumCounters)
 )
 
 // Counters are a port's counters, indexed by Counter.
 type Counters [NumCounters]uint64
 
-var counterNames = [NumCounters]string{
+var counterNames = [FirstLLR]string{
 	"tx_frames", "tx_bytes", "rx_frames", "rx_bytes", "rx_data_frames", "tx_duplicates", "ecn_marked", "trimmed",
 	"mirrored", "pause_tx", "pause_rx", "queue_bytes", "queue_peak_bytes",
-	"drop_queue_full", "drop_trimmed", "drop_watchdog", "drop_link_down", "drop_link_cut", "drop_blackhole", "drop_loss", "drop_burst", "drop_fcs", "drop_trailer", "drop_due_window",
+	"drop_queue_full", "drop_trimmed", "drop_watchdog", "drop_link_down", "drop_link_cut", "drop_blackhole", "drop_loss", "drop_burst", "drop_fcs", "drop_poisoned", "drop_preamble", "drop_llr_discard", "drop_trailer", "drop_due_window",
 	"drop_ttl", "drop_no_route", "drop_bad_packet", "drop_kernel", "drop_ring", "late",
 }
 
 // String is the counter's name in tables and metrics.
-func (c Counter) String() string { return counterNames[c] }
+func (c Counter) String() string {
+	if c >= FirstLLR {
+		return "llr_" + llr.Counter(c-FirstLLR).String()
+	}
+	return counterNames[c]
+}
 
 // IsDrop says whether the counter counts lost frames.
 func (c Counter) IsDrop() bool { return c >= DropQueue && c <= DropRing }
 
 // IsGauge says whether the value can fall.
-func (c Counter) IsGauge() bool { return c == QueueBytes || c == QueuePeak }
+func (c Counter) IsGauge() bool {
+	return c == QueueBytes || c == QueuePeak || c >= FirstLLR && llr.Counter(c-FirstLLR).IsGauge()
+}
+
+// LLR are the counters of link layer retry.
+func (c *Counters) LLR() *llr.Counters { return (*llr.Counters)(c[FirstLLR:]) }
+
+// Arrived is how many frames the line has brought, whatever became of them.
+func (c *Counters) Arrived() uint64 {
+	r := c.LLR()
+	return c[RxFrames] + c[DropCut] + c[DropFCS] + c[DropPoisoned] + c[DropPreamble] + r[llr.RxMissing] + r[llr.RxDuplicate] + r[llr.RxCtl] + r[llr.CtlBad]
+}
 
 // Drops sums the drop counters.
 func (c *Counters) Drops() uint64 {

@@ -24,7 +24,9 @@ type Frame struct {
 	Damaged bool  // bits of B were flipped on the line
 	kind    frameKind
 	used    bool
+	Flip    uint8  // 1 + the bit of LLR that was flipped on the line; 0: none, the preamble is as sent
 	FCS     uint32 // what the sender's frame check sequence says, where Damaged
+	LLR     uint32 // LLR word of the trailer, which stands for the preamble; 0: not protected
 
 	ref  []byte // payload that is not in B yet, see Refer
 	pool *Pool
@@ -70,7 +72,7 @@ func (p *Pool) Get() *Frame {
 	f := p.free
 	p.free, f.next = f.next, nil
 	f.B, f.Due, f.used, f.Damaged, f.kind = f.B[:0], 0, true, false, kindUnknown
-	f.Queue, f.In, f.Group, f.ref = 0, 0, 0, nil
+	f.Queue, f.In, f.Group, f.Flip, f.LLR, f.ref = 0, 0, 0, 0, 0, nil
 	p.out++
 	return f
 }
