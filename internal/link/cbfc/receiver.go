@@ -15,6 +15,7 @@ type Receiver struct {
 
 	cfg  Config
 	cell Cell
+	all  uint32 // lossless channels
 	on   uint32
 	vc   [VCs]receiverVC
 	held uint64 // taken on all channels: R_CC - R_CF
@@ -56,7 +57,7 @@ func (r *Receiver) Attach(p *Profile) error {
 	if r.on != 0 && CellOf(p) != r.cell {
 		return fmt.Errorf("CBFC profile: %w: the cell changes while channels are on: disable them first", ErrOrder)
 	}
-	r.cell = CellOf(p)
+	r.cell, r.all = CellOf(p), p.Lossless
 	return nil
 }
 
@@ -81,6 +82,9 @@ func (r *Receiver) Enable(now vt.Time, vcs uint32) {
 		r.stir(now)
 	}
 }
+
+// Lossless is the set of channels, by bit, that the profile has credits for.
+func (r *Receiver) Lossless() uint32 { return r.all }
 
 // On is the set of channels, by bit, that are on.
 func (r *Receiver) On() uint32 { return r.on }

@@ -129,6 +129,9 @@ func (s *Sender) Enable(now vt.Time, vcs uint32) error {
 	return nil
 }
 
+// Release makes held channels best effort.
+func (s *Sender) Release(vcs uint32) { s.held &^= vcs }
+
 // Remove begins to take channels down: Accepts refuses new frames, what waits goes as credits allow.
 func (s *Sender) Remove(vcs uint32) {
 	s.draining |= vcs & s.on
