@@ -137,6 +137,8 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, enc *json.Encoder)
 		_ = enc.Encode(fakeStats(r.URL.Query().Get("node")))
 	case path == "/v1/pdcs":
 		_ = enc.Encode(fakePDCs(r.URL.Query().Get("node"), r.URL.Query().Get("ended") != ""))
+	case path == "/v1/lldp":
+		_ = enc.Encode(fakeLLDP(r.URL.Query().Get("node")))
 	case path == "/v1/events":
 		_ = enc.Encode(api.Event{Seq: 1, Wall: time.Unix(1_800_000_000, 0), VirtualNs: 500, Kind: "lab-ready", Text: "lab is ready"})
 		_ = enc.Encode(api.Event{Seq: 2, Wall: time.Unix(1_800_000_001, 5e6), VirtualNs: 30_000, Kind: "link-down", Link: "host0-host1", Text: "fails"})

@@ -60,9 +60,9 @@ type Change uint8
 
 // What can happen.
 const (
-	NeighborNew      Change = 1 << iota
-	NeighborChanged         // it says something else
-	NeighborGone            // it said good-bye, or nothing for longer than it had announced
+	NeighbourNew     Change = 1 << iota
+	NeighbourChanged        // it says something else
+	NeighbourGone           // it said good-bye, or nothing for longer than it had announced
 	PeerRestarted           // the same port with another boot ID: LLR and CBFC begin anew
 	CreditsRestart          // its CBFC begins anew: it has started again, or had lost sight of this port
 	AgreementChanged        // see Agent.Agreement; comes with PeerRestarted and CreditsRestart too
@@ -100,7 +100,7 @@ type Agent struct {
 	life   uint8 // how often CBFC was given up
 	up     bool
 
-	peer *Neighbor
+	peer *Neighbour
 	said []byte // its last frame's data unit
 
 	sendAt vt.Time // when the next frame is due
@@ -118,8 +118,8 @@ func New(cfg Config) *Agent {
 // Agreement returns what holds now.
 func (a *Agent) Agreement() Agreement { return a.agreed }
 
-// Neighbor returns what is known of the far end, nil if nothing. It may be read until the next call.
-func (a *Agent) Neighbor() *Neighbor { return a.peer }
+// Neighbour returns what is known of the far end, nil if nothing. It may be read until the next call.
+func (a *Agent) Neighbour() *Neighbour { return a.peer }
 
 // SetLink says whether the port may send. What is known of the neighbour stays until it expires: a short cut of the link changes nothing.
 func (a *Agent) SetLink(now vt.Time, up bool) {

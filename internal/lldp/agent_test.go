@@ -65,17 +65,17 @@ func TestLLDP01_EnabledWhenBothWant(t *testing.T) {
 func TestLLDP02_ExpiryDisables(t *testing.T) {
 	c := newCable(t, both, both)
 	c.works(t)
-	heard := c.a.a.Neighbor().Heard
+	heard := c.a.a.Neighbour().Heard
 	dead := func() bool { return true }
 	c.b.lose = dead
 	c.a.changes = 0
 	end := heard.Add(TTL)
 	c.run(end - 1)
-	if g := c.a.a.Agreement(); !g.LLR || c.a.a.Neighbor() == nil || c.a.changes != 0 {
+	if g := c.a.a.Agreement(); !g.LLR || c.a.a.Neighbour() == nil || c.a.changes != 0 {
 		t.Errorf("just before it expires: %+v, changes %b", g, c.a.changes)
 	}
 	c.run(end)
-	if g := c.a.a.Agreement(); g != (Agreement{}) || c.a.a.Neighbor() != nil || c.a.changes != NeighborGone|AgreementChanged || c.a.s.On() != 0 || c.a.r.On() != 0 {
+	if g := c.a.a.Agreement(); g != (Agreement{}) || c.a.a.Neighbour() != nil || c.a.changes != NeighbourGone|AgreementChanged || c.a.s.On() != 0 || c.a.r.On() != 0 {
 		t.Errorf("expired: %+v, changes %b, channels on %#x and %#x", g, c.a.changes, c.a.s.On(), c.a.r.On())
 	}
 	if c.a.a.C[Aged] != 1 || c.a.a.C[Deleted] != 1 {
@@ -92,7 +92,7 @@ func TestLLDP02_ExpiryDisables(t *testing.T) {
 	// A good-bye does it at once.
 	c.a.put(c.now, message{b: c.a.a.Shutdown(nil), kind: 'l'})
 	c.forth(time.Microsecond)
-	if c.b.a.Neighbor() != nil || c.b.a.Agreement() != (Agreement{}) || c.b.a.C[Aged] != 0 {
+	if c.b.a.Neighbour() != nil || c.b.a.Agreement() != (Agreement{}) || c.b.a.C[Aged] != 0 {
 		t.Errorf("good-bye: %+v, counters %v", c.b.a.Agreement(), c.b.a.C)
 	}
 }
@@ -191,7 +191,7 @@ func FuzzReceive(f *testing.F) {
 		c := newPort(t, 0, 0, both)
 		was := c.a.Agreement()
 		c.obey(1, c.a.Receive(1, b), was)
-		if n := c.a.Neighbor(); n != nil && strings.ContainsFunc(n.System+n.Port+n.Chassis+n.PortDesc+n.SystemDesc, func(r rune) bool { return r < ' ' || r == 0x7F }) {
+		if n := c.a.Neighbour(); n != nil && strings.ContainsFunc(n.System+n.Port+n.Chassis+n.PortDesc+n.SystemDesc, func(r rune) bool { return r < ' ' || r == 0x7F }) {
 			t.Errorf("%+v: not fit for a terminal", n)
 		}
 		c.step(2, newPort(t, 0, 1, both))
@@ -276,23 +276,23 @@ func TestStormsAreAnsweredSlowly(t *testing.T) {
 	}
 }
 
-func TestNeighbor(t *testing.T) {
+func TestNeighbour(t *testing.T) {
 	c := newCable(t, both, Wish{LLR: true})
 	c.forth(time.Second)
-	n := c.a.a.Neighbor()
+	n := c.a.a.Neighbour()
 	got := fmt.Sprintf("%s %s %s %q %v %v %d %v", n.Chassis, n.Port, n.System, n.PortDesc, n.TTL, n.Addresses, n.IfIndex, Capabilities(n.Enabled))
 	if want := `02:00:00:00:01:00 eth3 leaf1 "to leaf1" 4s [10.0.0.1] 3 Bridge, Router`; got != want || n.Options == nil || n.CBFC != nil || n.Unknown != 0 {
 		t.Errorf("%s, want %s; %+v", got, want, n)
 	}
-	if c.b.a.Neighbor().CBFC.VCs[0].Limit != 1000 {
-		t.Errorf("%+v", c.b.a.Neighbor().CBFC)
+	if c.b.a.Neighbour().CBFC.VCs[0].Limit != 1000 {
+		t.Errorf("%+v", c.b.a.Neighbour().CBFC)
 	}
 	if g := c.a.a.Agreement(); !g.LLR || g.CBFC {
 		t.Errorf("%+v", g)
 	}
 	// Somebody else is plugged in.
 	c.a.a.Receive(c.now, say(wire.UEOptionsFields{}, 4))
-	if n := c.a.a.Neighbor(); n.Port != "swp1" || c.a.a.C[Inserted] != 2 || c.a.a.C[Deleted] != 1 || c.a.a.Agreement().LLR {
+	if n := c.a.a.Neighbour(); n.Port != "swp1" || c.a.a.C[Inserted] != 2 || c.a.a.C[Deleted] != 1 || c.a.a.Agreement().LLR {
 		t.Errorf("%+v, counters %v", n, c.a.a.C)
 	}
 	if got := Capabilities(1<<7 | 1<<12); got != "Station only, reserved 0x1000" {

@@ -104,13 +104,13 @@ func TestStepsOfBringUp(t *testing.T) {
 func TestGoodByeOfSomebodyElse(t *testing.T) {
 	c := newCable(t, both, both)
 	c.forth(time.Second)
-	was := *c.a.a.Neighbor()
-	if ch := c.a.a.Receive(c.now, say(wire.UEOptionsFields{}, 0)); ch != 0 || c.a.a.Neighbor() == nil || c.a.a.Neighbor().Since != was.Since {
-		t.Errorf("changes %b, neighbour %+v", ch, c.a.a.Neighbor())
+	was := *c.a.a.Neighbour()
+	if ch := c.a.a.Receive(c.now, say(wire.UEOptionsFields{}, 0)); ch != 0 || c.a.a.Neighbour() == nil || c.a.a.Neighbour().Since != was.Since {
+		t.Errorf("changes %b, neighbour %+v", ch, c.a.a.Neighbour())
 	}
 }
 
-func TestNewNeighborIsAnsweredAtOnce(t *testing.T) {
+func TestNewNeighbourIsAnsweredAtOnce(t *testing.T) {
 	a := New(config(0))
 	a.SetLink(0, true)
 	a.Advance(0, nil)
@@ -125,7 +125,7 @@ func TestTextsAreFitForATerminal(t *testing.T) {
 	b := say(wire.UEOptionsFields{}, 4)
 	b = wire.AppendLLDPEnd(wire.AppendTLV(b[:len(b)-2], wire.LLDPSysName, []byte("\x1b[2Jleaf\n\xff")))
 	a.Receive(0, b)
-	if got := a.Neighbor().System; got != "?[2Jleaf?\uFFFD" {
+	if got := a.Neighbour().System; got != "?[2Jleaf?\uFFFD" {
 		t.Errorf("%q", got)
 	}
 }

@@ -41,7 +41,8 @@ type Node struct {
 	Switch *switchd.Switch
 	FEP    *fep.FEP
 
-	names  []string // of the ports
+	names  []string    // of the ports
+	lldp   *neighbours // nil: no link has LLDP
 	mem    *Memory
 	part   *part                    // nil: none
 	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
@@ -115,6 +116,7 @@ func (n *Node) makeSwitch(cfg *ctl.Config) error {
 		return fmt.Errorf("node %s: %w", p.Name, err)
 	}
 	n.Switch.SetRoutes(routes)
+	n.addNeighbours(cfg, n.Switch)
 	return nil
 }
 
@@ -145,6 +147,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 		fc.NewPDCTime, fc.CloseReqTime = 100*time.Millisecond, 50*time.Millisecond
 	}
 	n.FEP = fep.New(n.Node, fc)
+	n.addNeighbours(cfg, n.FEP)
 	return nil
 }
 
@@ -234,6 +237,9 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 		if c.Impair != nil {
 			p.SetImpair(now, *c.Impair)
+			if n.lldp != nil {
+				n.lldp.linkChanged(now, c.Port)
+			}
 			if n.Switch != nil {
 				n.Switch.LinksChanged()
 			}

@@ -307,6 +307,8 @@ func (p *proc) message(m *ctl.Message) error {
 		data = p.pdcs(m.From)
 	case "queues":
 		data = p.core.Queues()
+	case "lldp":
+		data = p.core.Neighbours(p.loop.horizon)
 	case "switch":
 		if p.core.Switch == nil {
 			err = errors.New("switch: not one")

@@ -13,8 +13,8 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// Neighbor is what the far end says of itself. Its texts hold nothing that is not printable.
-type Neighbor struct {
+// Neighbour is what the far end says of itself. Its texts hold nothing that is not printable.
+type Neighbour struct {
 	ChassisSubtype, PortSubtype uint8
 	Chassis, Port               string // MAC addresses in the usual form
 
@@ -87,20 +87,20 @@ func (a *Agent) learn(now vt.Time, list []wire.TLV, unit []byte) (c Change) {
 	switch {
 	case was == nil:
 		a.C[Inserted]++
-		c |= NeighborNew
+		c |= NeighbourNew
 	case was.Options != nil && n.Options != nil && was.Options.BootID != n.Options.BootID:
 		a.C[Restarts]++
-		c |= PeerRestarted | CreditsRestart | NeighborChanged | AgreementChanged
+		c |= PeerRestarted | CreditsRestart | NeighbourChanged | AgreementChanged
 	default:
 		n.Since = was.Since
-		c |= NeighborChanged
+		c |= NeighbourChanged
 		if was.Options != nil && n.Options != nil && was.Options.Life != n.Options.Life {
 			c |= CreditsRestart | AgreementChanged
 		}
 	}
 	a.peer, a.said = n, append(a.said[:0], unit...)
 	a.hear(now)
-	if c&(NeighborNew|CreditsRestart) != 0 {
+	if c&(NeighbourNew|CreditsRestart) != 0 {
 		a.tell(now)
 	}
 	return c | a.settle(now)
@@ -109,18 +109,18 @@ func (a *Agent) learn(now vt.Time, list []wire.TLV, unit []byte) (c Change) {
 func (a *Agent) forget(now vt.Time) Change {
 	a.peer = nil
 	a.C[Deleted]++
-	return NeighborGone | a.settle(now)
+	return NeighbourGone | a.settle(now)
 }
 
 // same says whether both are the same port of the same device.
-func (n *Neighbor) same(o *Neighbor) bool {
+func (n *Neighbour) same(o *Neighbour) bool {
 	return n.ChassisSubtype == o.ChassisSubtype && n.Chassis == o.Chassis && n.PortSubtype == o.PortSubtype && n.Port == o.Port
 }
 
 // read makes a neighbour of a data unit.
-func (a *Agent) read(list []wire.TLV) *Neighbor {
+func (a *Agent) read(list []wire.TLV) *Neighbour {
 	chassis, port := list[0], list[1]
-	n := &Neighbor{ChassisSubtype: chassis.Subtype(), PortSubtype: port.Subtype(), TTL: time.Duration(list[2].TTL()) * time.Second}
+	n := &Neighbour{ChassisSubtype: chassis.Subtype(), PortSubtype: port.Subtype(), TTL: time.Duration(list[2].TTL()) * time.Second}
 	n.Chassis = id(chassis, wire.LLDPChassisMAC)
 	n.Port = id(port, wire.LLDPPortMAC)
 	var seen [wire.LLDPManagement]bool
@@ -138,7 +138,7 @@ func (a *Agent) read(list []wire.TLV) *Neighbor {
 	return n
 }
 
-func (a *Agent) readTLV(n *Neighbor, t wire.TLV) {
+func (a *Agent) readTLV(n *Neighbour, t wire.TLV) {
 	ok := true
 	switch t.Type() {
 	case wire.LLDPEnd:
@@ -169,7 +169,7 @@ func (a *Agent) readTLV(n *Neighbor, t wire.TLV) {
 }
 
 // readUE takes a TLV of the UEC. Of several of a kind the first counts.
-func (a *Agent) readUE(n *Neighbor, t wire.TLV) (ok bool) {
+func (a *Agent) readUE(n *Neighbour, t wire.TLV) (ok bool) {
 	if t.OUI() == wire.UECID && t.Subtype() == wire.UESubtypeOptions {
 		o, err := wire.ParseUEOptions(t)
 		if err != nil || n.Options != nil {
