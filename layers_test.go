@@ -31,7 +31,8 @@ var layers = [][]string{
 	{"internal/faults"},
 	{"fabric/api", "fabric/chaos"},
 	{"sim", "internal/nodeproc", "fabric/cleanup"},
-	{"fabric/control"},
+	{"fabric/control", "fabric/experiment"},
+	{"fabric/experiment/report"},
 	{"cmd/uetlab", "examples/late", "examples/pingpong"},
 	{"e2e"}, // tests of real labs: nothing imports it
 }

@@ -42,6 +42,7 @@ type Config struct {
 	PayloadMTU int   // SES payload bytes of a packet: 1024, 2048, 4096 or 8192; 0: the largest that fits the port
 	Window     int64 // as in pds.Config, like all the others up to PSNLimit
 	LB         string
+	Ordered    bool // messages of all endpoints keep their order (ROD), whatever the endpoint says: what RoCE does
 	Balance    lb.Params
 	CC         *cms.Config
 	NoCRC      bool
@@ -71,10 +72,15 @@ type Config struct {
 
 	RTOInit      time.Duration
 	RTOMax       time.Duration
+	RTOConstant  bool
 	MaxRTORetx   int
 	NackRetxTime time.Duration
 	MaxNackRetx  int
 
+	NoECN        bool
+	NoRTT        bool
+	NoTrim       bool
+	NoDFC        bool
 	NoInfer      bool
 	InferEV      bool
 	EVMargin     int
@@ -137,7 +143,7 @@ func (c *Config) delivery() pds.Config {
 		DSCPTrimmedLastHop: c.DSCPTrimmedLastHop, Class: c.Class, ClassUnmanaged: c.ClassUnmanaged, AckType: c.AckType,
 		AckEvery: c.AckEvery, NoAckOnECN: c.NoAckOnECN, AckGenTrigger: c.AckGenTrigger, AckGenMinAdd: c.AckGenMinAdd,
 		MaxAckDelay: c.MaxAckDelay, MaxAckData: c.MaxAckData, TrimmableAck: c.TrimmableAck, MPR: c.MPR, RTOInit: c.RTOInit,
-		RTOMax: c.RTOMax, MaxRTORetx: c.MaxRTORetx, NackRetxTime: c.NackRetxTime, MaxNackRetx: c.MaxNackRetx, NoInfer: c.NoInfer,
+		RTOMax: c.RTOMax, RTOConstant: c.RTOConstant, NoECN: c.NoECN, NoRTT: c.NoRTT, NoTrim: c.NoTrim, MaxRTORetx: c.MaxRTORetx, NackRetxTime: c.NackRetxTime, MaxNackRetx: c.MaxNackRetx, NoDFC: c.NoDFC, NoInfer: c.NoInfer,
 		InferEV: c.InferEV, EVMargin: c.EVMargin, RcvrInfer: c.RcvrInfer, TailLossTime: c.TailLossTime,
 		MaxTailLoss: c.MaxTailLoss, IdleClose: c.IdleClose, TargetIdle: c.TargetIdle, CloseReqTime: c.CloseReqTime, Hold: c.Hold,
 		ClearTime: c.ClearTime, NewPDCTime: c.NewPDCTime, Keepalive: c.Keepalive, MaxPDCs: c.MaxPDCs, PDCsPerKey: c.PDCsPerKey,
@@ -154,11 +160,12 @@ func (c *Config) adopt(p *pds.Config) {
 	c.DSCPTrimmedLastHop, c.Class, c.ClassUnmanaged, c.AckType, c.AckEvery = p.DSCPTrimmedLastHop, p.Class, p.ClassUnmanaged, p.AckType, p.AckEvery
 	c.NoAckOnECN, c.AckGenTrigger, c.AckGenMinAdd, c.MaxAckDelay, c.MaxAckData = p.NoAckOnECN, p.AckGenTrigger, p.AckGenMinAdd, p.MaxAckDelay, p.MaxAckData
 	c.TrimmableAck, c.MPR, c.RTOInit, c.RTOMax, c.MaxRTORetx = p.TrimmableAck, p.MPR, p.RTOInit, p.RTOMax, p.MaxRTORetx
-	c.NackRetxTime, c.MaxNackRetx, c.NoInfer, c.InferEV, c.EVMargin = p.NackRetxTime, p.MaxNackRetx, p.NoInfer, p.InferEV, p.EVMargin
+	c.NackRetxTime, c.MaxNackRetx, c.NoDFC, c.NoInfer, c.InferEV, c.EVMargin = p.NackRetxTime, p.MaxNackRetx, p.NoDFC, p.NoInfer, p.InferEV, p.EVMargin
 	c.RcvrInfer, c.TailLossTime, c.MaxTailLoss, c.IdleClose, c.TargetIdle = p.RcvrInfer, p.TailLossTime, p.MaxTailLoss, p.IdleClose, p.TargetIdle
 	c.CloseReqTime, c.Hold, c.ClearTime, c.NewPDCTime, c.Keepalive = p.CloseReqTime, p.Hold, p.ClearTime, p.NewPDCTime, p.Keepalive
 	c.MaxPDCs, c.PDCsPerKey, c.GtdSlots, c.MaxRUDI, c.Secure = p.MaxPDCs, p.PDCsPerKey, p.GtdSlots, p.MaxRUDI, p.Secure
 	c.PSNLimit, c.Balance, c.CC = p.PSNLimit, p.Balance, p.CC
+	c.RTOConstant, c.NoECN, c.NoRTT, c.NoTrim = p.RTOConstant, p.NoECN, p.NoRTT, p.NoTrim
 }
 
 // resolve fills in the defaults, and gives packet delivery its part. It fails on values that no packet could be built from.

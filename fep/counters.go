@@ -67,6 +67,8 @@ const (
 	UUDDrop       = Counter(pds.UUDDrop)
 	CreditRx      = Counter(pds.CreditRx)
 	NegotiationRx = Counter(pds.NegotiationRx)
+	CNPTx         = Counter(pds.CNPTx)
+	CNPRx         = Counter(pds.CNPRx)
 	Paused        = Counter(pds.Paused)
 	PDCsOpen      = Counter(pds.PDCs)
 )

@@ -131,7 +131,7 @@ func (ep *Endpoint) tell(now vt.Time, to *peer, c *control, by owner) *txMsg {
 	m.kind, m.early.notice = OpSend, true
 	m.inject = c.append(m.inject[:0])
 	m.buf, m.length = Buffer{B: m.inject}, controlLen
-	if ep.cfg.Ordered { // receives are to be taken in the order of posting, also if the peer refuses some for now
+	if ep.ordered() { // receives are to be taken in the order of posting, also if the peer refuses some for now
 		m.Mode = pds.ROD
 		ep.open.add(m)
 		m.to.streamTo(ep.f, spaceSend).enter(now, m)

@@ -94,6 +94,8 @@ func (f *FEP) Open(cfg EndpointConfig, onComplete func(now vt.Time, c Completion
 // FEP is the end point that the endpoint is on.
 func (ep *Endpoint) FEP() *FEP { return ep.f }
 
+func (ep *Endpoint) ordered() bool { return ep.cfg.Ordered || ep.f.cfg.Ordered }
+
 // SetOrdered says whether messages that are posted from now on keep their order (ROD).
 func (ep *Endpoint) SetOrdered(on bool) { ep.cfg.Ordered = on }
 

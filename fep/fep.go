@@ -64,6 +64,25 @@ func New(node *engine.Node, cfg Config) *FEP {
 	return f
 }
 
+// Check says what is wrong with a configuration for this end point: New and Configure would panic.
+func (f *FEP) Check(cfg Config) error {
+	if _, err := cfg.resolve(f.node.Pool.MaxFrame(), f.node.Ports[0].Config()); err != nil {
+		return fmt.Errorf("fep: %w", err)
+	}
+	return nil
+}
+
+// Configure replaces the configuration, but for addresses and the payload MTU, which must stay. Check has accepted it. Reset comes before
+// anything else happens.
+func (f *FEP) Configure(cfg Config) {
+	pc, err := cfg.resolve(f.node.Pool.MaxFrame(), f.node.Ports[0].Config())
+	if err != nil {
+		panic(fmt.Errorf("fep: %w", err))
+	}
+	f.cfg = cfg
+	f.m.Configure(pc)
+}
+
 // Addr is the fabric address.
 func (f *FEP) Addr() netip.Addr { return f.fa }
 

@@ -81,7 +81,7 @@ func (m *txMsg) plan(op *Op) {
 		m.Mode, m.form = pds.RUDI, wire.NextRequestStd
 	default:
 		m.Mode, m.form = pds.RUD, wire.NextRequestStd
-		if ep.cfg.Ordered {
+		if ep.ordered() {
 			m.Mode = pds.ROD
 		}
 	}

@@ -1,6 +1,7 @@
 package fep
 
 import (
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/fep/pds"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/internal/wheel"
@@ -115,7 +116,24 @@ func (f *FEP) deliver(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *re
 		m.spoil(now, rc)
 		resp.refuse(f, rc, true)
 	}
+	r.Pend = f.pend(m.ep)
 	f.account(now, m, q, resp)
+}
+
+// pend is the penalty for who sends to an endpoint: by the messages under way here, and those that are kept for want of a receive.
+func (f *FEP) pend(ep *Endpoint) uint8 {
+	p := cms.Pend(int64(f.rx.n), int64(f.cfg.MaxMessages))
+	if ep == nil || ep.profiles&HPC == 0 {
+		return p
+	}
+	c, u := &ep.cfg, &ep.early
+	if c.Unexpected > 0 {
+		p = max(p, cms.Pend(int64(u.bytes), int64(c.Unexpected)))
+	}
+	if c.KeptMessages > 0 {
+		p = max(p, cms.Pend(int64(u.msgs), int64(c.KeptMessages)))
+	}
+	return p
 }
 
 // begin makes the context of a message whose first packet has come.

@@ -183,7 +183,11 @@ func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Resu
 	t.Fidelity.Frames -= before.Fidelity.Frames
 	t.Fidelity.Verdict = "exact"
 	r := workload.Summarize(spec, ranks, t, f.plan)
-	r.Queues = nodecore.QueueResults(f.plan, queues, f.queues())
+	after := f.queues()
+	r.Queues, r.PeakQueue = nodecore.QueueResults(f.plan, queues, after), nodecore.PeakQueue(f.plan, after)
+	if spec.Every > 0 {
+		r.Series = nodecore.Collect(f.plan, spec.Every, func(node, from int) (ctl.SeriesPart, error) { return f.nodes[node].Series(from), nil })
+	}
 	return r, err
 }
 
@@ -202,9 +206,13 @@ func (f *Fabric) begin(spec workload.Spec, t0 vt.Time) error {
 	for r, id := range spec.Nodes {
 		ranks[id] = append(ranks[id], r)
 	}
-	peers := spec.Peers(f.plan)
+	peers, keep := spec.Peers(f.plan), nodecore.SeriesRoom(f.plan)
 	for i, n := range f.nodes {
-		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers}); err != nil {
+		own, err := f.plan.OverrideFEP(i, spec.FEP)
+		if err != nil {
+			return fmt.Errorf("sim: %w", err)
+		}
+		if err := n.StartRun(ctl.Run{At: t0, Seed: spec.Seed, Spec: spec, Ranks: ranks[i], Peers: peers, FEP: own, Keep: keep}); err != nil {
 			return err
 		}
 	}

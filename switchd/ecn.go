@@ -26,6 +26,9 @@ func (s *Switch) mark(p *link.Port, f *link.Frame) {
 		return
 	}
 	t, l3 := s.network(f.B)
+	if s.cfg.Ports[p.Index].Host && (s.set.LastHop == MarkOff || s.set.LastHop == MarkAuto && byCredit(f.B[l3:])) {
+		return
+	}
 	if t == wire.EtherIPv4 {
 		ip := wire.IPv4(f.B[l3:])
 		if !marks(ip.ECN()) || s.isTrimmed(ip.DSCP()) {
@@ -43,6 +46,21 @@ func (s *Switch) mark(p *link.Port, f *link.Frame) {
 	c := &p.Stats(q).C
 	c[link.QMarked]++
 	c[link.QMarkedBytes] += uint64(len(f.B))
+}
+
+// byCredit says whether an IP packet is a UET request with a credit target: its source waits for what the receiver grants. A switch of
+// silicon would know it by a class of traffic.
+func byCredit(p []byte) bool {
+	proto, hl, first := header(p)
+	at := hl + entropyLen
+	if proto == wire.ProtoUDP {
+		at = hl + wire.UDPLen
+	}
+	if !isUET(p) || !first || len(p) < at {
+		return false
+	}
+	pro, err := wire.ParsePrologue(p[at:])
+	return err == nil && (pro.Type() == wire.TypeRUDCCReq || pro.Type() == wire.TypeRODCCReq)
 }
 
 func marks(ecn uint8) bool { return ecn == wire.ECNECT0 || ecn == wire.ECNECT1 }

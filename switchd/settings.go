@@ -10,6 +10,7 @@ import (
 type Settings struct {
 	Classes [64]uint8             `json:"classes"` // traffic class of every DSCP; a class has the queue and the PFC priority of its number
 	Queues  [link.NumQueues]Queue `json:"queues"`
+	LastHop string                `json:"lastHopECN,omitempty"` // what is marked on ports to end points: MarkAuto, MarkOn (as on others; also ""), MarkOff
 	Buffer  Buffer                `json:"buffer"`
 	Trim    Trim                  `json:"trim"`
 	ECMP    ECMP                  `json:"ecmp"`
@@ -17,6 +18,13 @@ type Settings struct {
 	CSIG    CSIG                  `json:"csig"`
 	Mirror  Mirror                `json:"mirror"`
 }
+
+// What is marked on the last hop.
+const (
+	MarkAuto = "auto" // all but the packets of sources that wait for their receiver's credit, which rules this link (uet-cms.md section 7.1)
+	MarkOn   = "on"
+	MarkOff  = "off"
+)
 
 // Queue is one egress queue of every port.
 type Queue struct {

@@ -85,7 +85,7 @@ func (s *Switch) swap(now vt.Time, o *link.Port, q int, dscp uint8, f *link.Fram
 	}
 	s.enter(q, rest, f)
 	f.Queued = now
-	o.SwapTail(q, f)
+	o.SwapTail(now, q, f)
 	return true
 }
 

@@ -22,6 +22,11 @@ func (t *Settings) Validate(ports int) error {
 			return fmt.Errorf("queue %d: %w", i, err)
 		}
 	}
+	switch t.LastHop {
+	case "", MarkAuto, MarkOn, MarkOff:
+	default:
+		return fmt.Errorf("ECN of the last hop %q: use %s, %s or %s", t.LastHop, MarkAuto, MarkOn, MarkOff)
+	}
 	if err := t.validateTrim(); err != nil {
 		return fmt.Errorf("trim: %w", err)
 	}

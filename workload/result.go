@@ -81,30 +81,36 @@ type FCT struct {
 
 // Result is the outcome of one run of one size.
 type Result struct {
-	Workload       string       `json:"workload"`
-	Ranks          int          `json:"ranks"`
-	SizeBytes      int64        `json:"sizeBytes"` // matrix: of all its flows
-	Iterations     int          `json:"iterations"`
-	Correct        *bool        `json:"correct"` // null: not checked
-	FCT            FCT          `json:"fctNs"`
-	IdealNs        int64        `json:"idealNs"` // see Ideal
-	Ratio          float64      `json:"ratio"`   // FCT.Max / IdealNs; matrix: its longest iteration / IdealNs
-	AlgBW          float64      `json:"algbwGbps"`
-	BusBW          float64      `json:"busbwGbps"`
-	Packets        uint64       `json:"packets"`
-	PacketHops     uint64       `json:"packetHops"`
-	DataPacketHops uint64       `json:"dataPacketHops"`
-	Retransmits    uint64       `json:"retransmits"`
-	Trims          uint64       `json:"trims"`
-	Drops          uint64       `json:"drops"`
-	Fidelity       Fidelity     `json:"fidelity"`
-	Dilation       float64      `json:"dilation"`
-	WallSeconds    float64      `json:"wallSeconds"`
-	Seed           uint64       `json:"seed"`
-	PerRank        []RankResult `json:"perRank"`
-	PerFlow        []FlowResult `json:"perFlow,omitempty"` // matrix, in the order of its file
+	Workload       string   `json:"workload"`
+	Ranks          int      `json:"ranks"`
+	SizeBytes      int64    `json:"sizeBytes"` // matrix: of all its flows
+	Iterations     int      `json:"iterations"`
+	Correct        *bool    `json:"correct"` // null: not checked
+	FCT            FCT      `json:"fctNs"`
+	IdealNs        int64    `json:"idealNs"` // see Ideal
+	Ratio          float64  `json:"ratio"`   // FCT.Max / IdealNs; matrix: its longest iteration / IdealNs
+	AlgBW          float64  `json:"algbwGbps"`
+	BusBW          float64  `json:"busbwGbps"`
+	Packets        uint64   `json:"packets"`
+	PacketHops     uint64   `json:"packetHops"`
+	DataPacketHops uint64   `json:"dataPacketHops"`
+	Retransmits    uint64   `json:"retransmits"`
+	Trims          uint64   `json:"trims"`
+	Drops          uint64   `json:"drops"`
+	Fidelity       Fidelity `json:"fidelity"`
+	Dilation       float64  `json:"dilation"`
+	WallSeconds    float64  `json:"wallSeconds"`
+	Seed           uint64   `json:"seed"`
+	// FEP are the settings of end points that the run overrode, see Spec.
+	FEP     map[string]string `json:"fep,omitempty"`
+	PerRank []RankResult      `json:"perRank"`
+	PerFlow []FlowResult      `json:"perFlow,omitempty"` // matrix, in the order of its file
 
 	Queues []QueueResult `json:"queues,omitempty"` // where anything was marked, trimmed or dropped, in the order of the plan
+
+	PeakQueue uint64 `json:"peakQueueBytes,omitempty"` // the most that waited in one egress queue of a switch
+
+	Series *Series `json:"series,omitempty"` // what was sampled, where it was asked for
 }
 
 // QueueResult is what an egress queue did to frames in a run. The trimmed copy of a frame waits in another queue; both of

@@ -87,13 +87,17 @@ type Spec struct {
 	Type     string `json:"type,omitempty"`  // allreduce: uint32 (default), int32 or float32
 	Root     int    `json:"root,omitempty"`  // broadcast and incast
 	Window   int    `json:"window,omitempty"`
-	Ordered  bool   `json:"ordered,omitempty"` // messages keep their order (ROD) instead of being sprayed (RUD)
+	// FEP overrides settings of the end points for this run: keys and values of a topology file's mapping fep (topology.Plan.OverrideFEP).
+	FEP     map[string]string `json:"fep,omitempty"`
+	Ordered bool              `json:"ordered,omitempty"` // messages keep their order (ROD) instead of being sprayed (RUD)
 	// Guard lets all ranks begin an iteration at one instant: that long after the last rank entered the barrier. It needs
 	// a Waker; 0 lets each rank begin as it leaves the barrier. See SafeGuard.
 	Guard time.Duration `json:"guardNs,omitempty"`
 	// Matrix is what the workload matrix plays. It says the number of ranks and the sizes: Ranks is its Nodes, Size is 0. A
 	// matrix whose connections have start times needs a Waker.
 	Matrix *matrix.Matrix `json:"matrix,omitempty"`
+	// Every is the step in which ports are sampled, in virtual time; 0: nothing is. See Series.
+	Every time.Duration `json:"everyNs,omitempty"`
 }
 
 // defaultWindow is how many sends of an alltoall are under way at one rank.
@@ -156,6 +160,9 @@ func (s *Spec) Validate() error {
 	}
 	if s.Guard < 0 {
 		bad("guard %v: give 0 or more", s.Guard)
+	}
+	if s.Every < 0 {
+		bad("--every %v: give a step of virtual time, or 0 for no series", s.Every)
 	}
 	s.validateChoices(bad)
 	s.validateNodes(bad)

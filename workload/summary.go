@@ -16,7 +16,7 @@ func Summarize(spec Spec, ranks []RankResult, totals Totals, plan *topology.Plan
 		Workload: spec.Workload, Ranks: spec.Ranks, SizeBytes: spec.Size, Iterations: spec.Iters,
 		Packets: totals.Packets, PacketHops: totals.PacketHops, DataPacketHops: totals.DataPacketHops,
 		Retransmits: totals.Retransmits, Trims: totals.Trims, Drops: totals.Drops,
-		Fidelity: totals.Fidelity, WallSeconds: totals.WallSeconds, Seed: spec.Seed, PerRank: per,
+		Fidelity: totals.Fidelity, WallSeconds: totals.WallSeconds, Seed: spec.Seed, PerRank: per, FEP: spec.FEP,
 	}
 	r.Correct = verdict(spec, per)
 	whole := iterationTimes(spec, per)

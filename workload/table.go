@@ -3,6 +3,8 @@ package workload
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -25,6 +27,13 @@ func WriteTable(w io.Writer, results []Result) error {
 		what = "flows; size: of all of them together"
 	}
 	fmt.Fprintf(&b, "# %s: %d ranks, iterations: %d, seed: %d\n", r.Workload, r.Ranks, r.Iterations, r.Seed)
+	if len(r.FEP) > 0 {
+		b.WriteString("# end points:")
+		for _, key := range slices.Sorted(maps.Keys(r.FEP)) {
+			fmt.Fprintf(&b, " %s=%s", key, r.FEP[key])
+		}
+		b.WriteByte('\n')
+	}
 	fmt.Fprintf(&b, "# time: virtual, the slowest of all %s; mean: over them; bandwidth in Gb/s\n", what)
 	fmt.Fprintf(&b, "#%11s %12s %12s %7s %9s %9s %7s %7s %7s  %s\n",
 		"size", "time", "mean", "ratio", "algbw", "busbw", "#wrong", "retx", "drops", "verdict")

@@ -54,6 +54,9 @@ var verbatimAfter = map[string]int{"exec": 1}
 // dividing are the commands in whose lines "--" only parts one argument from the next: flags may stand behind it too.
 var dividing = []string{"sim"}
 
+// mayLack are the flags whose value may be left out at the end of a line or before another flag.
+var mayLack = []string{"sim"}
+
 // reorder reads a command line without the program's name. Flags may stand anywhere before a "--" that does not just
 // divide; a flag that takes a value takes the next word whatever it looks like. Its errors are usage errors that name the nearest valid word.
 func reorder(commands []*cli.Command, words []string) (*line, error) {
@@ -104,6 +107,8 @@ func (l *line) flag(known map[string]cli.Flag, w string, words []string) ([]stri
 		l.flags = append(l.flags, w)
 	case hasValue:
 		l.flags = append(l.flags, dashed(name)+"="+value)
+	case slices.Contains(mayLack, name) && (len(words) == 0 || strings.HasPrefix(words[0], "-")):
+		l.flags = append(l.flags, dashed(name)+"=")
 	case len(words) == 0:
 		return nil, usage("%s: needs a value", dashed(name))
 	default:

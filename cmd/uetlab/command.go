@@ -98,8 +98,8 @@ func commands() []*cli.Command {
 	return []*cli.Command{
 		upCommand(), downCommand(), restartCommand(), adoptCommand(), lsCommand(), psCommand(), inspectCommand(),
 		execCommand(), shCommand(), logsCommand(),
-		runCommand(), rankCommand(), perfCommand(), simCommand(), linkCommand(), switchCommand(), chaosCommand(), clockCommand(),
-		tcpdumpCommand(), traceCommand(), decodeCommand(), wiresharkCommand(), statsCommand(), pdcCommand(), lldpCommand(), eventsCommand(),
+		runCommand(), rankCommand(), perfCommand(), simCommand(), compareCommand(), linkCommand(), switchCommand(), chaosCommand(), clockCommand(),
+		tcpdumpCommand(), traceCommand(), decodeCommand(), wiresharkCommand(), statsCommand(), pdcCommand(), ccCommand(), pathsCommand(), lldpCommand(), eventsCommand(),
 		topoCommand(), doctorCommand(), completionCommand(), versionCommand(),
 		completeCommand(), docsCommand(), probeCommand(), nodeCommand(), labdCommand(), perfSideCommand(),
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/uetlab/uetlab/fabric/capture"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/perf"
 	"github.com/uetlab/uetlab/topologies"
 	"github.com/uetlab/uetlab/workload"
@@ -77,7 +79,13 @@ func complete(ctx context.Context, before []string, prefix string) []string {
 		last := before[len(before)-1]
 		name := strings.TrimLeft(last, "-")
 		if f := flagIndex(commands())[name]; f != nil && name != last && takesValue(f) {
-			return matching(flagValues(ctx, f.Names()[0], before), prefix)
+			values := flagValues(ctx, f.Names()[0], before)
+			if i := strings.LastIndex(prefix, ","); i >= 0 && before[0] == "compare" && slices.Contains(axes, f.Names()[0]) { // a list goes on
+				for k := range values {
+					values[k] = prefix[:i+1] + values[k]
+				}
+			}
+			return matching(values, prefix)
 		}
 	}
 	l, _ := reorder(commands(), before) // a line that is wrong so far may still be completed
@@ -145,8 +153,26 @@ func flagValues(ctx context.Context, name string, words []string) []string {
 		return []string{workload.OpSend, workload.OpWrite}
 	case "type":
 		return []string{workload.Uint32, workload.Int32, workload.Float32}
+	case "cc":
+		return cms.Names()
+	case "lb":
+		return lb.Names()
+	case "ack":
+		return []string{"packet", "coalesced"}
+	case "fep":
+		return fepWords()
+	case "sim":
+		return topologiesHere()
 	}
 	return nil
+}
+
+// fepWords are the beginnings of what --fep takes.
+func fepWords() (words []string) {
+	for _, k := range topology.FEPKeys() {
+		words = append(words, k.Name+"=")
+	}
+	return words
 }
 
 // argValues gives what may stand as the next positional argument.
@@ -163,6 +189,9 @@ func argValues(ctx context.Context, l *line) []string {
 		return perfWords(ctx, l)
 	case name == "topo validate":
 		return topologiesHere()
+	case name == "compare":
+		files, _ := filepath.Glob("*.y*ml") // the pattern is sound
+		return append(workloadNames(), files...)
 	case name == "sim" && len(l.args) == 1:
 		return workloadNames()
 	case !first:

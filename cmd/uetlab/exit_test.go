@@ -284,9 +284,17 @@ func TestRankSaysWhatItLacks(t *testing.T) {
 		"rank sendrecv --rank 0 --hosts 10.0.0.1,10.0.0.2 --size 8:64":  "one size",
 		"rank sendrecv --rank 0 --hosts 10.0.0.1,10.0.0.2 --per-node 2": "--of says",
 		"rank juggle --rank 0 --hosts 10.0.0.1,10.0.0.2":                "no such workload",
-		"rank --task x.json":        "only - is taken",
-		"run sendrecv --free":       "add --processes",
-		"run sendrecv --per-node 0": "--per-node (0)",
+		"rank sendrecv --rank 0 --hosts 10.0.0.1,10.0.0.2 --cc nscc":    "run --processes",
+		"sim pair -- sendrecv --cc nsc":                                 `fep.cc (nsc): not one of fixed`,
+		"sim pair -- sendrecv --fep nscc.gama=1":                        `did you mean "nscc.gamma"?`,
+		"sim pair -- sendrecv --fep gamma":                              "write it like --fep nscc.gamma=0.5",
+		"sim pair -- sendrecv --cc nscc --fep cc=swift":                 "given twice, first as nscc",
+		"sim pair -- sendrecv --fep nscc.initWnd=1B":                    "fep.nscc.initWnd (1B): outside",
+		"sim pair -- sendrecv --fep profile=hpc":                        "not one that a run can change",
+		"run sendrecv --evs many":                                       "fep.evs (many)",
+		"rank --task x.json":                                            "only - is taken",
+		"run sendrecv --free":                                           "add --processes",
+		"run sendrecv --per-node 0":                                     "--per-node (0)",
 	} {
 		if o := runLine(t, context.Background(), cmd); o.code != api.CodeUsage || !strings.Contains(o.err, want) {
 			t.Errorf("%s: code %d, %q, want %q", cmd, o.code, o.err, want)

@@ -79,6 +79,9 @@ type fake struct {
 	plan    *topology.Plan
 	err     *api.Error // answer to everything but GET /v1/lab
 	results []workload.Result
+	run     func(body string) []workload.Result // in place of results
+	nowNs   int64                               // of the clock; 0: some time
+	healthy bool                                // nothing is wrong with links
 	gone    chan struct{}
 	onGot   func(n int) // called when there is so much in got
 	got     []string    // method, path, query and body of every request but GET /v1/lab and /v1/plan
@@ -120,7 +123,11 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, enc *json.Encoder)
 	case path == "/v1/nodes":
 		_ = enc.Encode(fakeNodes())
 	case path == "/v1/links":
-		_ = enc.Encode(fakeLinks())
+		links := fakeLinks()
+		if f.healthy {
+			links[0].State = api.LinkUp
+		}
+		_ = enc.Encode(links)
 	case strings.HasPrefix(path, "/v1/links/"):
 		_ = enc.Encode(api.LinkChangeResult{Link: strings.TrimPrefix(path, "/v1/links/"), When: api.WhenThisRun, AtNs: 1_030_000, RelNs: 30_000, RoutesAtNs: 1_530_000})
 	case path == "/v1/faults":
@@ -132,20 +139,32 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, enc *json.Encoder)
 	case path == "/v1/queues":
 		_ = enc.Encode(fakeQueues())
 	case path == "/v1/clock":
-		_ = enc.Encode(api.Clock{State: api.ClockPaused, NowNs: 1_234_567, LimitNs: 1_234_567, Cap: 1000, MinHorizonNs: 1_234_567, MaxHorizonNs: 1_234_567, Dilation: 3012.25})
+		_ = enc.Encode(api.Clock{State: api.ClockPaused, NowNs: max(f.nowNs, 1_234_567), LimitNs: 1_234_567, Cap: 1000, MinHorizonNs: 1_234_567, MaxHorizonNs: 1_234_567, Dilation: 3012.25})
 	case path == "/v1/stats":
 		_ = enc.Encode(fakeStats(r.URL.Query().Get("node")))
 	case path == "/v1/pdcs":
 		_ = enc.Encode(fakePDCs(r.URL.Query().Get("node"), r.URL.Query().Get("ended") != ""))
 	case path == "/v1/lldp":
 		_ = enc.Encode(fakeLLDP(r.URL.Query().Get("node")))
+	case path == "/v1/cc":
+		_ = enc.Encode(fakeCCs(r.URL.Query().Get("node")))
+	case path == "/v1/cc/windows":
+		for _, l := range fakeWindows() {
+			_ = enc.Encode(l)
+		}
+	case path == "/v1/paths":
+		_ = enc.Encode(fakePaths(r.URL.Query().Get("node")))
 	case path == "/v1/events":
 		_ = enc.Encode(api.Event{Seq: 1, Wall: time.Unix(1_800_000_000, 0), VirtualNs: 500, Kind: "lab-ready", Text: "lab is ready"})
 		_ = enc.Encode(api.Event{Seq: 2, Wall: time.Unix(1_800_000_001, 5e6), VirtualNs: 30_000, Kind: "link-down", Link: "host0-host1", Text: "fails"})
 	case path == "/v1/run":
 		_ = enc.Encode(api.RunEvent{Type: api.RunProgress, Progress: &api.RunProgressInfo{DoneBytes: 1, TotalBytes: 2}})
-		for i := range f.results {
-			_ = enc.Encode(api.RunEvent{Type: api.RunResult, Result: &f.results[i]})
+		results := f.results
+		if f.run != nil {
+			results = f.run(f.got[len(f.got)-1])
+		}
+		for i := range results {
+			_ = enc.Encode(api.RunEvent{Type: api.RunResult, Result: &results[i]})
 		}
 	case path == "/v1/capture" && r.URL.Query().Get("format") == api.FormatText:
 		_, _ = w.Write([]byte("00:00:00.000000500 host0 > host1 RUD_REQ\n"))

@@ -122,6 +122,8 @@ type nodeView struct {
 	Switch *api.SwitchStatus `json:"switch,omitempty"`
 	Queues []api.QueueStats  `json:"queues,omitempty"` // of a switch
 	PDCs   []api.PDC         `json:"pdcs,omitempty"`   // of an end point
+
+	Settings []topology.KeyValue `json:"settings,omitempty"` // of an end point: what the topology has for congestion management
 }
 
 // neighbour is what a port finds at the far end of its link.
@@ -169,6 +171,11 @@ func (c *call) inspectNode(cl *api.Client, plan *topology.Plan, name string) err
 	if v.Status == nil {
 		return errors.New("node " + name + ": in the plan, but the daemon knows nothing of it")
 	}
+	if n.Kind == topology.KindFEP {
+		if v.Settings, err = plan.FormatFEP(n.ID); err != nil {
+			return err
+		}
+	}
 	switch {
 	case n.Kind == topology.KindSwitch:
 		err = v.askSwitch(c, cl)
@@ -196,6 +203,7 @@ func (v nodeView) print(c *call) error {
 	}
 	if v.Plan.Kind == topology.KindFEP {
 		if f := v.Plan.FEP; f != nil {
+			rows = append(rows, settingRows(v.Settings)...)
 			rows = append(rows, [2]string{"profiles", strings.Join(f.Profiles, ", ")},
 				[2]string{"messages", fmt.Sprintf("eager %s, deferrable from %s, %s kept unexpected, %d deferred, too long: %s, read data with ACK: %s", orWord(f.Eager, 0, "auto"), orWord(f.Threshold, -1, "none"), bytesText(f.Unexpected), f.RTR, f.TooLong, bytesText(f.AckData))})
 		}

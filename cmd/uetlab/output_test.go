@@ -28,6 +28,7 @@ func TestOutput(t *testing.T) {
 		"clock": "clock show", "run": "run permutation --check",
 		"stats": "stats", "stats-node": "stats host0", "events": "events",
 		"lldp": "lldp", "lldp-detail": "lldp host0 --detail",
+		"cc": "cc", "paths": "paths host0 host1", "paths-none": "paths host1 host0 --evs 2",
 		"pdc": "pdc", "pdc-all": "pdc host0 --all", "pdc-state": "pdc --state failed,opening", "pdc-none": "pdc --state linger",
 	} {
 		for _, format := range []string{formatTable, formatJSON, formatYAML} {
@@ -61,6 +62,7 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 		if strings.HasSuffix(file, "events.json") {
 			continue // a stream of lines
 		}
+		y = bytes.ReplaceAll(y, []byte("--format yaml"), []byte("--format json")) // reports name the command that made them
 		back, err := yaml.YAMLToJSON(y)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -165,6 +167,10 @@ func TestRequestsSayWhatTheCommandLineSays(t *testing.T) {
 		{"lldp", `GET /v1/lldp`},
 		{"lldp host1 --detail", `GET /v1/lldp?node=host1`},
 		{"pdc", `GET /v1/pdcs`},
+		{"cc host1", `GET /v1/cc?node=host1`},
+		{"cc host0 --trace -", `GET /v1/cc/windows?node=host0`},
+		{"paths host0 host1 --evs 0", `GET /v1/paths?evs=65535&node=host0&peer=host1`},
+		{"run incast --every 2us --format json", `POST /v1/run {"workload":"incast","sizes":[1048576],"iterations":1,"check":false,"seed":1,"warm":false,"everyNs":2000}`},
 		{"pdc host1 --state closed", `GET /v1/pdcs?ended=1&node=host1`},
 	} {
 		f.got = nil
@@ -315,7 +321,14 @@ func TestCompletion(t *testing.T) {
 		{"link set host0-host1 l", "loss="},
 		{"pdc ", "host0 host1"},
 		{"pdc --state cl", "close-wait close-sent closed"},
+		{"run permutation --cc n", "nscc nscc+rccc"},
+		{"sim pair permutation --fep reps.f", "reps.freeze= reps.firstWindow="},
 		{"completion f", "fish"},
+		{"compare --cc nscc,sw", "nscc,swift"},
+		{"compare --lb obl", "oblivious"},
+		{"compare --sim fat-tree-2", "fat-tree-2x4"},
+		{"compare --fep nscc.g", "nscc.gamma="},
+		{"compare per", "permutation"},
 		{"nonsense ", ""},
 	} {
 		words := strings.Split(c.words, " ")

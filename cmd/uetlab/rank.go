@@ -108,6 +108,9 @@ func (c *call) handTask() (t rankproc.Task, err error) {
 		return t, usage("--size: a rank plays one size").WithHint("run sweeps")
 	case len(req.Ranks) > 0 || req.RankCount > 0 || req.PerNode > 0 || req.Warm || req.Matrix != nil:
 		return t, usage("rank: --ranks, --per-node, --warm and matrix are for run").WithHint("--of says how many ranks there are, --hosts where")
+	case req.FEP != nil:
+		return t, usage("rank: --cc, --lb, --ack, --evs and --fep are for run: one rank cannot set the end points of the others").
+			WithHint("run --processes starts ranks for a run that has settings of its own, or put them into the topology")
 	case c.String("hosts") == "":
 		return t, usage("rank: where are the others?").WithHint("--hosts host0,host1")
 	}

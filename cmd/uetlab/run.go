@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +22,9 @@ func runCommand() *cli.Command {
 			"Figures are virtual time. Exit code 8 says that the data was wrong, 9 that the run's fidelity is invalid.",
 		examples: []string{"uetlab run allreduce --size 4MiB --ranks 8 --check", "uetlab run permutation --size 2MiB --seed 1",
 			"uetlab run alltoall --size 8:128M:2 --format json # a sweep", "uetlab run sendrecv --ranks 0,3,5 --iters 10",
-			"uetlab run allreduce --per-node 2 --processes --check", "uetlab run matrix --file x.cm --emit htsim", "uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0"},
-		flags: labFlags(append(append(workloadFlags(), processFlags()...), traceFlags()...)...), run: runWorkload}.command()
+			"uetlab run allreduce --per-node 2 --processes --check", "uetlab run matrix --file x.cm --emit htsim", "uetlab run incast --trace run.pcapng --links leaf0-spine0,host0-leaf0",
+			"uetlab run incast --every 1us --series incast.csv"},
+		flags: labFlags(slices.Concat(workloadFlags(), processFlags(), traceFlags(), seriesFlags())...), run: runWorkload}.command()
 }
 
 // workloadFlags are the flags that say what is run; run and sim have them in common.
@@ -41,7 +43,7 @@ func workloadFlags() []cli.Flag {
 		&cli.IntFlag{Name: "root", Usage: "rank that broadcast sends from or incast sends to"},
 		&cli.IntFlag{Name: "window", Usage: "sends of alltoall under way at one rank"},
 		&cli.BoolFlag{Name: "ordered", Usage: "keep messages in order: mode ROD, one path and go-back-N, instead of RUD"},
-	}, matrixFlags()...)
+	}, append(fepFlags(), matrixFlags()...)...)
 }
 
 // processFlags have ranks be processes.
@@ -81,6 +83,9 @@ func runRequest(c *call, name string) (api.RunRequest, error) {
 		return req, usage("--per-node (%d): not a number of ranks", n).WithHint("give 1 to %d", workload.MaxPerNode)
 	} else if n > 1 {
 		req.PerNode = n
+	}
+	if req.FEP, err = c.overrides(); err != nil {
+		return req, err
 	}
 	return req, c.readMatrix(&req)
 }
@@ -141,7 +146,14 @@ func runWorkload(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.askSeries(&req); err != nil {
+		return err
+	}
 	cl, d, err := c.client()
+	if err != nil {
+		return err
+	}
+	series, err := c.openSeries()
 	if err != nil {
 		return err
 	}
@@ -154,6 +166,9 @@ func runWorkload(c *call) error {
 	}
 	if err == nil && len(results) < len(req.Sizes) {
 		err = api.Errorf(api.CodeFailure, "run: the daemon ended it after %d of %d sizes", len(results), len(req.Sizes))
+	}
+	if serr := series.write(results); serr != nil && err == nil {
+		err = serr
 	}
 	if len(results) > 0 {
 		if perr := c.printResults(results, len(req.Sizes) > 1); perr != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/pprof"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -29,7 +30,7 @@ func simCommand() *cli.Command {
 			"uetlab sim my.yaml -- alltoall --size 8:128M:2 --wall", "uetlab sim ls16.topo -- matrix --file x.cm --emit htsim",
 			"uetlab sim fat-tree-2x4 --link 'leaf0-spine0 fail at=+30us' --link 'leaf1-spine0 loss=0.1%' -- permutation",
 			"uetlab sim fat-tree-2x4 --chaos storm.yaml -- allreduce --size 4MiB", "uetlab sim fat-tree-2x4 -- incast --trace sim.pcapng --links leaf0-spine0,host0-leaf0"},
-		flags: append(append(workloadFlags(), traceFlags()...),
+		flags: append(slices.Concat(workloadFlags(), traceFlags(), seriesFlags()),
 			&cli.StringFlag{Name: "until", Usage: "stop `TIME` (virtual) after the start of a run, done or not"},
 			&cli.StringSliceFlag{Name: "link", Usage: "do to a link what link set and link fail do: `'LINK SETTING… [from=NODE] [at=TIME]'`; may stand often"},
 			&cli.StringFlag{Name: "chaos", Usage: "the script of faults in `FILE`, as chaos takes it, from the start of each run on"},
@@ -66,6 +67,10 @@ func runSim(c *call) error {
 	if err != nil {
 		return err
 	}
+	series, err := c.openSeries()
+	if err != nil {
+		return err
+	}
 	stop, err := profile(c.String("cpuprofile"))
 	if err != nil {
 		return err
@@ -84,7 +89,7 @@ func runSim(c *call) error {
 			err = terr
 		}
 	}
-	err = errors.Join(err, stop())
+	err = errors.Join(err, stop(), series.write(results))
 	if cause := context.Cause(c.ctx); cause != nil {
 		return cause
 	}
@@ -116,6 +121,9 @@ func newSimulation(c *call) (*simulation, error) {
 		}
 	}
 	if s.traced, err = c.tracing(); err != nil {
+		return nil, err
+	}
+	if err = c.askSeries(&s.req); err != nil {
 		return nil, err
 	}
 	if s.plan, err = simPlan(c.arg(0)); err != nil {

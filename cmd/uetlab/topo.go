@@ -99,9 +99,13 @@ func runTopoShow(c *call) error {
 	if c.String("format") != formatTable {
 		return c.render(plan, nil)
 	}
-	return tables{facts([][2]string{{"topology", plan.Name}, {"nodes", fmt.Sprint(len(plan.Nodes))}, {"links", fmt.Sprint(len(plan.Links))},
+	settings, err := settingFacts(plan)
+	if err != nil {
+		return err
+	}
+	return tables{facts(append([][2]string{{"topology", plan.Name}, {"nodes", fmt.Sprint(len(plan.Nodes))}, {"links", fmt.Sprint(len(plan.Links))},
 		{"base RTT", nanos(int64(plan.BaseRTT))}, {"plane BDP", fmt.Sprintf("%d bytes", plan.BDP)},
-		{"payload MTU", fmt.Sprintf("%d bytes", plan.PayloadMTU)}, {"convergence", convergence(plan)}}),
+		{"payload MTU", fmt.Sprintf("%d bytes", plan.PayloadMTU)}, {"convergence", convergence(plan)}}, settings...)),
 		addressTable(plan), planLinkTable(plan)}.write(c)
 }
 

@@ -18,7 +18,11 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 )
 
-const uiKey = "ui"
+// Keys of the parser's metadata: the ui, and the words of the command line as they were typed.
+const (
+	uiKey    = "ui"
+	wordsKey = "words"
+)
 
 // ui is what a command may touch of the world around it: data goes to out, everything else to err.
 type ui struct {
@@ -142,7 +146,9 @@ func dispatch(ctx context.Context, u *ui, words []string) error {
 	if l.help || l.command() == nil || len(l.args) > 0 && l.args[0] == "help" && len(l.command().Subcommands) > 0 {
 		return u.help(l)
 	}
-	return newApp(u, commands()).RunContext(ctx, l.argv(program))
+	app := newApp(u, commands())
+	app.Metadata[wordsKey] = words
+	return app.RunContext(ctx, l.argv(program))
 }
 
 const program = "uetlab"

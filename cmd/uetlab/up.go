@@ -106,6 +106,9 @@ func runUp(c *call) error {
 		return explain(d, err)
 	}
 	c.note("lab %s is up: %d nodes, %d links, %s, %.2f s", lab.Name, lab.Nodes, lab.Links, lab.Runtime, time.Since(start).Seconds())
+	if cc := idleControl(&opt); cc != "" {
+		c.note("cc: %s has no effect with --time real: round trips are the machine's, and windows fixed", cc)
+	}
 	return c.render(lab, func() table { return labTable([]api.Lab{lab}) })
 }
 
@@ -130,6 +133,16 @@ func upOptions(c *call) (api.UpOptions, error) {
 	}
 	opt.Runtime, err = chooseRuntime(c.ctx, c.String("runtime"))
 	return opt, err
+}
+
+// idleControl names the congestion control of a topology that a lab at the wall's pace does without; empty: there is none.
+func idleControl(opt *api.UpOptions) string {
+	for i := range opt.Plan.Nodes {
+		if f := opt.Plan.Nodes[i].FEP; f != nil && f.CC != "" && opt.Time == "real" {
+			return f.CC
+		}
+	}
+	return ""
 }
 
 func labExists(d *labdir.Dir) error {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/workload"
@@ -14,7 +15,11 @@ const ProfileHint = "give them one with profile: in the topology, or leave one o
 // whether it can take part; nil: all can. Errors are of CodeUsage, or of CodePartial where a rank's node is dead.
 func (r *RunRequest) Spec(plan *topology.Plan, size int64, alive func(node int) bool) (workload.Spec, error) {
 	s := workload.Spec{Workload: r.Workload, Size: size, Iters: max(1, r.Iterations), Check: r.Check, Seed: r.Seed,
-		Algo: r.Algo, Op: r.Op, Type: r.Type, Root: r.Root, Window: r.Window, Ordered: r.Ordered, Matrix: r.Matrix}
+		Algo: r.Algo, Op: r.Op, Type: r.Type, Root: r.Root, Window: r.Window, Ordered: r.Ordered, Matrix: r.Matrix, FEP: r.FEP,
+		Every: time.Duration(r.EveryNs)}
+	if err := plan.CheckFEP(r.FEP); err != nil {
+		return s, Errorf(CodeUsage, "run: %w", err)
+	}
 	nodes, err := r.place(plan, alive)
 	if err != nil {
 		return s, err

@@ -31,8 +31,13 @@ type RunRequest struct {
 	Root    int    `json:"root,omitempty"`
 	Window  int    `json:"window,omitempty"`
 	Ordered bool   `json:"ordered,omitempty"`
+	// FEP overrides settings of all end points for these runs: keys of a topology file's mapping fep, dotted where nested, and values as
+	// they would stand there.
+	FEP map[string]string `json:"fep,omitempty"`
 	// Matrix is what the workload matrix plays; Sizes is one 0 then.
 	Matrix *matrix.Matrix `json:"matrix,omitempty"`
+	// EveryNs asks for a series of the run, sampled in steps of so much virtual time; 0: none.
+	EveryNs int64 `json:"everyNs,omitempty"`
 }
 
 // Types of RunEvent.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fabric/yamltree"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/vt"
@@ -155,13 +156,13 @@ const (
 func Parse(file string, text []byte, plan *topology.Plan) (*Script, error) {
 	r := &reader{file: file, plan: plan, out: Script{plan: plan}}
 	if root := r.parse(text); root != nil {
-		r.script(value{root, placeOf(root, place{1, 1}), ""})
+		r.script(value{root, yamltree.PlaceOf(root, place{Line: 1, Col: 1}), ""})
 	}
 	if len(r.problems) == 0 && len(r.out.Steps) == 0 {
-		r.problem(place{1, 1}, "steps", "", "none", example)
+		r.problem(place{Line: 1, Col: 1}, "steps", "", "none", example)
 	}
 	if n := r.changes(); n > faults.MaxFaults {
-		r.problem(place{1, 1}, "steps", "", "more than 20000 changes in all", "let links flap less often")
+		r.problem(place{Line: 1, Col: 1}, "steps", "", "more than 20000 changes in all", "let links flap less often")
 	}
 	var wrong *stepError
 	if err := r.out.settings(func(*Step, switchd.Settings) {}); errors.As(err, &wrong) && len(r.problems) == 0 {

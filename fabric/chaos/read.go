@@ -1,9 +1,7 @@
 package chaos
 
 import (
-	"bytes"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -13,8 +11,8 @@ import (
 
 const example = "for example steps: [{at: +20us, link: leaf0-spine0, fail: true}]"
 
-// place is a place in the file, counted from 1.
-type place struct{ line, col int }
+// place is a place in the file.
+type place = yamltree.Place
 
 // value is a YAML node, where to point when it is wrong, and what to call it.
 type value struct {
@@ -49,18 +47,18 @@ func (r *reader) problem(at place, what, got, why, hint string) {
 	if what != "" {
 		what += ": "
 	}
-	r.problems = append(r.problems, topology.Problem{File: r.file, Line: at.line, Col: at.col, Msg: what + why, Hint: hint})
+	r.problems = append(r.problems, topology.Problem{File: r.file, Line: at.Line, Col: at.Col, Msg: what + why, Hint: hint})
 }
 
 // parse gives the root of the YAML tree, nil with a problem where there is none.
 func (r *reader) parse(text []byte) (root ast.Node) {
-	if at, why := unreadable(text); why != "" {
-		r.problem(at, "file", "", why, "")
+	if bad := (yamltree.Limits{Bytes: maxFile, Lines: maxLines, Depth: maxDepth}).Check(text); bad != nil {
+		r.problem(place{Line: bad.Line, Col: bad.Col}, "file", "", bad.Msg, "")
 		return nil
 	}
 	docs, bad := yamltree.Parse(text)
 	if bad != nil {
-		r.problem(place{bad.Line, bad.Col}, "file", "", bad.Msg, "")
+		r.problem(place{Line: bad.Line, Col: bad.Col}, "file", "", bad.Msg, "")
 		return nil
 	}
 	for _, doc := range docs {
@@ -68,86 +66,20 @@ func (r *reader) parse(text []byte) (root ast.Node) {
 			continue
 		}
 		if root != nil {
-			r.problem(placeOf(doc.Body, place{1, 1}), "file", "", "more than one document", "put each script into a file of its own")
+			r.problem(yamltree.PlaceOf(doc.Body, place{Line: 1, Col: 1}), "file", "", "more than one document", "put each script into a file of its own")
 			return nil
 		}
 		root = doc.Body
 	}
 	if root == nil {
-		r.problem(place{1, 1}, "file", "", "empty", example)
+		r.problem(place{Line: 1, Col: 1}, "file", "", "empty", example)
 	}
 	return root
 }
 
-// unreadable looks for what must not reach the YAML parser, whose stack grows with the depth of a file.
-func unreadable(text []byte) (place, string) {
-	if len(text) > maxFile {
-		return place{1, 1}, fmt.Sprintf("%d bytes, at most %d are read", len(text), maxFile)
-	}
-	lines := bytes.Split(text, []byte{'\n'})
-	if len(lines) > maxLines {
-		return place{1, 1}, fmt.Sprintf("%d lines, at most %d are read", len(lines), maxLines)
-	}
-	brackets := 0
-	for i, line := range lines {
-		if !utf8.Valid(line) {
-			return place{i + 1, 1}, "not UTF-8 text"
-		}
-		nested := 0
-		for _, c := range line {
-			switch c {
-			case '[', '{':
-				brackets++
-			case ']', '}':
-				brackets = max(brackets-1, 0)
-			case '-', '?', '!', '&', '*':
-				nested++
-			case ':', ',':
-				if brackets == 0 {
-					nested++
-				}
-			}
-		}
-		if brackets > maxDepth || nested > 20*maxDepth {
-			return place{i + 1, 1}, "nested too deeply, or too much in one line"
-		}
-	}
-	return place{}, ""
-}
-
-// placeOf gives the place of a node: a block mapping's first key, else its first character.
-func placeOf(n ast.Node, otherwise place) place {
-	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 && !m.IsFlowStyle {
-		n = m.Values[0].Key
-	}
-	if m, ok := n.(*ast.MappingValueNode); ok {
-		n = m.Key
-	}
-	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
-		return otherwise
-	}
-	p := n.GetToken().Position
-	return place{max(p.Line, 1), max(p.Column, 1)}
-}
-
-// scalar gives the characters of a string, number or bool.
-func scalar(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		if n.Value != nil {
-			return n.Value.Value, true
-		}
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return n.GetToken().Value, true
-	}
-	return "", false
-}
-
 // text expects a word.
 func (r *reader) text(v value, example string) (string, bool) {
-	s, ok := scalar(v.node)
+	s, ok := yamltree.Scalar(v.node)
 	if !ok || s == "" {
 		r.problem(v.at, v.what, "", "not a word", "write it like "+example)
 		return "", false
@@ -163,7 +95,7 @@ func (r *reader) list(v value, example string) []value {
 	}
 	var out []value
 	for _, n := range seq.Values {
-		out = append(out, value{n, placeOf(n, v.at), v.what})
+		out = append(out, value{n, yamltree.PlaceOf(n, v.at), v.what})
 	}
 	if len(out) == 0 {
 		r.problem(v.at, v.what, "", "an empty list", "write it like "+example)
@@ -180,7 +112,7 @@ func (r *reader) mapping(v value, example string) ([]entry, bool) {
 	case *ast.MappingValueNode:
 		pairs = []*ast.MappingValueNode{n}
 	default:
-		got, _ := scalar(v.node)
+		got, _ := yamltree.Scalar(v.node)
 		what := v.what
 		if what == "" {
 			what = "file"
@@ -191,7 +123,7 @@ func (r *reader) mapping(v value, example string) ([]entry, bool) {
 	var out []entry
 	seen := map[string]int{}
 	for _, p := range pairs {
-		at := placeOf(p.Key, v.at)
+		at := yamltree.PlaceOf(p.Key, v.at)
 		name, ok := p.Key.(*ast.StringNode)
 		if !ok {
 			r.problem(at, v.what, "", "a key that is not a word", "write it like "+example)
@@ -201,12 +133,12 @@ func (r *reader) mapping(v value, example string) ([]entry, bool) {
 			r.problem(at, name.Value, "", fmt.Sprintf("given twice, first in line %d", line), "keep one of them")
 			continue
 		}
-		seen[name.Value] = at.line
+		seen[name.Value] = at.Line
 		e := entry{key: name.Value, at: at, val: value{p.Value, at, name.Value}}
 		switch p.Value.(type) {
 		case nil, *ast.NullNode, *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
 		default:
-			e.val.at = placeOf(p.Value, at)
+			e.val.at = yamltree.PlaceOf(p.Value, at)
 		}
 		out = append(out, e)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fabric/yamltree"
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/nearest"
 	"github.com/uetlab/uetlab/internal/vt"
@@ -34,7 +35,7 @@ func (r *reader) script(v value) {
 				continue
 			}
 			for _, n := range seq.Values {
-				r.step(value{n, placeOf(n, e.val.at), "step"})
+				r.step(value{n, yamltree.PlaceOf(n, e.val.at), "step"})
 			}
 		default:
 			r.unknown(e, []string{"name", "description", "steps"})
@@ -154,7 +155,7 @@ func (r *reader) switchStep(s *draft, switches entry) {
 	for _, one := range r.list(switches.val, "leaf0") {
 		for _, id := range r.switches(one) {
 			if s.sound && ok {
-				r.out.Steps = append(r.out.Steps, Step{At: s.at, On: r.plan.Nodes[id].Name, Line: s.place.line, Settings: &Settings{id, words}, value: s.action.val.at})
+				r.out.Steps = append(r.out.Steps, Step{At: s.at, On: r.plan.Nodes[id].Name, Line: s.place.Line, Settings: &Settings{id, words}, value: s.action.val.at})
 			}
 		}
 	}
@@ -188,7 +189,7 @@ func (r *reader) switches(v value) (ids []int) {
 // add adds a step for one link, named at a place, where all is well with it.
 func (r *reader) add(d *draft, f faults.Fault, id int, at place) {
 	l := &r.plan.Links[id]
-	s := Step{At: d.at, On: l.Name, Line: d.place.line}
+	s := Step{At: d.at, On: l.Name, Line: d.place.Line}
 	f.Link = id
 	if from, ok := d.by["from"]; ok {
 		name, ok := r.text(from.val, "leaf0")
@@ -310,7 +311,7 @@ func (r *reader) action(e entry, f *faults.Fault) {
 }
 
 func (r *reader) isTrue(e entry) {
-	if s, _ := scalar(e.val.node); s != "true" {
+	if s, _ := yamltree.Scalar(e.val.node); s != "true" {
 		r.problem(e.val.at, e.key, s, "not true", "write "+e.key+": true, or leave the step out")
 	}
 }
@@ -340,7 +341,7 @@ func (r *reader) words(v value, like string) ([]string, bool) {
 		}
 		return words, true
 	default:
-		s, ok := scalar(n)
+		s, ok := yamltree.Scalar(n)
 		if !ok || strings.TrimSpace(s) == "" {
 			r.problem(v.at, v.what, "", "nothing to set", "write it like "+like)
 		}
@@ -384,7 +385,7 @@ func (r *reader) flap(v value, f *faults.Fault) {
 		case "period":
 			f.Flap.PeriodNs = int64(r.span(e.val, "100us", farthest))
 		case "count":
-			s, _ := scalar(e.val.node)
+			s, _ := yamltree.Scalar(e.val.node)
 			n, err := strconv.Atoi(s)
 			if err != nil {
 				r.problem(e.val.at, "count", s, "not a whole number", "write digits only, e.g. 3")

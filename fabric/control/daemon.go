@@ -66,12 +66,15 @@ type Daemon struct {
 
 	runBusy   sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
 	runMu     sync.Mutex
-	turn      context.Context // under runMu: of the request that holds runBusy
-	cur       *run            // under runMu
-	measuring *totals         // under runMu: counters at the beginning of the measurement that is under way
-	runEnd    chan struct{}   // under runMu: closed when a run request ends; nil when nobody waits for that
+	inForce   map[string]string // under runBusy: settings of end points that the latest run overrode
+	turn      context.Context   // under runMu: of the request that holds runBusy
+	cur       *run              // under runMu
+	measuring *totals           // under runMu: counters at the beginning of the measurement that is under way
+	runEnd    chan struct{}     // under runMu: closed when a run request ends; nil when nobody waits for that
 
 	restarting sync.Mutex // held for the whole of a restart request
+
+	listeners listeners
 
 	events   eventLog
 	mu       sync.Mutex

@@ -86,6 +86,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	c.pdcs(ch, l.Name)
+	c.ccs(ch, l.Name)
 	c.queues(ch, l.Name)
 }
 

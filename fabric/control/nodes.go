@@ -267,6 +267,8 @@ func (d *Daemon) dispatch(n *node, r ctl.Reply, files []*os.File) {
 		}
 	case r.Result != nil:
 		d.result(n, *r.Result)
+	case r.Window != nil:
+		d.windowsFrom(n, r.Window)
 	case r.Poke:
 		go d.poked(n) // ends when nobody holds the clock
 	}

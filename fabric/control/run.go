@@ -1,15 +1,21 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/workload"
 )
@@ -24,9 +30,10 @@ type run struct {
 	base  uint64    // results that the nodes had reported before
 	rx    []uint64  // payload bytes that each of these nodes had received before
 
-	queues [][]ctl.Queue // at its end, by node
-	armed  bool          // changes had waited for it
-	crew   *crew         // processes of the ranks; nil: the FEPs play them
+	queues [][]ctl.Queue    // at its end, by node
+	series *workload.Series // nil: nobody has asked for one
+	armed  bool             // changes had waited for it
+	crew   *crew            // processes of the ranks; nil: the FEPs play them
 
 	mu      sync.Mutex
 	results map[int]workload.RankResult
@@ -97,6 +104,9 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 	if len(req.Sizes) == 0 {
 		return api.Errorf(api.CodeUsage, "run: no size given").WithHint("for example --size 1MiB")
 	}
+	if err := d.checkSettings(&req); err != nil {
+		return err
+	}
 	for _, size := range req.Sizes {
 		spec, err := d.spec(req, size)
 		if err != nil {
@@ -108,6 +118,32 @@ func (d *Daemon) runWorkload(ctx context.Context, req api.RunRequest, emit func(
 		}
 		if err := emit(api.RunEvent{Type: api.RunResult, Result: res}); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkSettings refuses overrides that the lab would ignore, and a warm run for which windows and PDCs would have to change.
+func (d *Daemon) checkSettings(req *api.RunRequest) error {
+	if err := d.plan.CheckFEP(req.FEP); err != nil {
+		return api.Errorf(api.CodeUsage, "run: %w", err)
+	}
+	if key := topology.IgnoredInRealTime(req.FEP); d.real() && key != "" {
+		return api.Errorf(api.CodeUsage, "run: fep.%s: has no effect with --time real, where round trips are the machine's and windows fixed", key).
+			WithHint("leave it out, or bring the lab up with --time auto")
+	}
+	if !req.Warm || maps.Equal(req.FEP, d.inForce) {
+		return nil
+	}
+	for i := range d.nodes {
+		now, err := d.plan.OverrideFEP(i, d.inForce)
+		next, err2 := d.plan.OverrideFEP(i, req.FEP)
+		if err != nil || err2 != nil {
+			return errors.Join(err, err2)
+		}
+		if !reflect.DeepEqual(cmp.Or(now, d.plan.Nodes[i].FEP), cmp.Or(next, d.plan.Nodes[i].FEP)) {
+			return api.Errorf(api.CodeUsage, "run: --warm keeps windows and PDCs, and the settings of end points are others than in the run before").
+				WithHint("leave --warm out, or give the settings of the run before")
 		}
 	}
 	return nil
@@ -199,7 +235,8 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 		ranks = append(ranks, r.results[i])
 	}
 	res := workload.Summarize(spec, ranks, totals, d.plan)
-	res.Queues = d.congestion(before.queues, r.queues)
+	res.Queues, res.Series = d.congestion(before.queues, r.queues), r.series
+	res.PeakQueue = nodecore.PeakQueue(d.plan, r.queues)
 	d.event("run", "", "", fmt.Sprintf("%s of %d bytes on %d ranks: %d ns, %s", spec.Workload, spec.Size, spec.Ranks, res.FCT.Max, res.Fidelity.Verdict))
 	return &res, nil
 }
@@ -261,19 +298,27 @@ func (d *Daemon) begin(ctx context.Context, r *run, warm bool) (before totals, e
 func (d *Daemon) tell(ctx context.Context, r *run, warm bool) error {
 	ctx, cancel := context.WithTimeout(ctx, runWait)
 	defer cancel()
-	peers := r.spec.Peers(d.plan)
+	peers, keep := r.spec.Peers(d.plan), nodecore.SeriesRoom(d.plan)
 	ranks := map[int][]int{}
 	for i, id := range r.ranks {
 		ranks[id] = append(ranks[id], i)
+	}
+	own := make([]*topology.FEPConfig, len(d.nodes))
+	for i := range own {
+		var err error
+		if own[i], err = d.plan.OverrideFEP(i, r.spec.FEP); err != nil {
+			return err
+		}
 	}
 	if err := d.each(ctx, func(n *node) *ctl.Message {
 		if !d.takesPart(n.id) {
 			return nil
 		}
-		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID()}}
+		return &ctl.Message{Op: "run", Run: &ctl.Run{At: r.t0, Seed: r.spec.Seed, Warm: warm, Spec: r.spec, Ranks: ranks[n.id], Peers: peers, Job: r.crew.jobID(), FEP: own[n.id], Keep: keep}}
 	}); err != nil {
 		return err
 	}
+	d.inForce = r.spec.FEP
 	r.armed = len(d.armed) > 0
 	return d.fireArmed(ctx, r.t0)
 }
@@ -383,7 +428,7 @@ func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Total
 		c.run = false
 		sleep(20 * time.Millisecond)
 		d.forget(r)
-		r.queues = d.queues(ctx, queueWait)
+		r.queues, r.series = d.queues(ctx, queueWait), d.series(ctx, r)
 		return d.totals(before), nil
 	}
 	for c.paused { // just when the last rank had finished
@@ -414,7 +459,7 @@ func (d *Daemon) end(ctx context.Context, r *run, before totals) (workload.Total
 		return none, err
 	}
 	d.rest(c)
-	r.queues = d.queues(ctx, queueWait)
+	r.queues, r.series = d.queues(ctx, queueWait), d.series(ctx, r)
 	d.forget(r)
 	d.poke()
 	return d.totals(before), nil
@@ -458,6 +503,7 @@ func (d *Daemon) abort(r *run) {
 
 // forgetRun has all nodes drop a run, and all that is under way, at one virtual time.
 func (d *Daemon) forgetRun(ctx context.Context, at vt.Time) error {
+	d.inForce = nil
 	return d.each(ctx, func(n *node) *ctl.Message {
 		if !d.takesPart(n.id) {
 			return nil

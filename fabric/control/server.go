@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,6 +40,16 @@ func (d *Daemon) handler() http.Handler {
 	get("/v1/pdcs", func(r *http.Request) (any, error) {
 		q := r.URL.Query()
 		return d.listPDCs(r.Context(), q.Get("node"), q.Get("ended") != "")
+	})
+	get("/v1/cc", func(r *http.Request) (any, error) { return d.ccs(r.Context(), r.URL.Query().Get("node")) })
+	m.HandleFunc("GET /v1/cc/windows", d.handleWindows)
+	get("/v1/paths", func(r *http.Request) (any, error) {
+		q := r.URL.Query()
+		evs, err := strconv.Atoi(q.Get("evs"))
+		if err != nil {
+			return nil, api.Errorf(api.CodeUsage, "paths: evs (%s): not a number", q.Get("evs"))
+		}
+		return d.paths(r.Context(), q.Get("node"), q.Get("peer"), evs)
 	})
 	m.HandleFunc("POST /v1/links/{name}", answer1(func(r *http.Request) (any, error) {
 		var ch api.LinkChange

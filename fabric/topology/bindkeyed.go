@@ -149,3 +149,17 @@ func (b either) print() (any, bool) {
 	}
 	return b.word.print()
 }
+
+// union is a key that is a section of a switch and another one of an end point; it has the keys of both.
+type union struct{ a, b object }
+
+func (u union) pointer() any    { return u.a.pointer() }
+func (u union) fields() []field { return append(u.a.to.fields(), u.b.to.fields()...) }
+
+func (u union) decode(d *decoder, v value) {
+	d.where[u.b.pointer()] = v.at
+	d.object(v, u.fields())
+}
+
+func (u union) schema(defs *schemaDefs) schema { return defs.object(u.fields()) }
+func (u union) print() (any, bool)             { return object{to: u}.print() }

@@ -1,11 +1,11 @@
 package topology
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -19,7 +19,7 @@ func BuildPlan(s *Spec) (*Plan, error) {
 		return nil, err
 	}
 	p := d.plan()
-	d.checkSizes(p)
+	d.checkFEPs(p)
 	if err := d.problems.err(); err != nil {
 		return nil, err
 	}
@@ -75,15 +75,7 @@ func (n *draftNode) plan() Node {
 			node.Seed = *n.seed
 		}
 	case KindFEP:
-		node.FEP = &FEPConfig{LB: n.fep.LB}
-		if node.FEP.LB == "" {
-			node.FEP.LB = defaultLB
-		}
-		if n.fep.CC != defaultCC {
-			node.FEP.CC = n.fep.CC
-		}
-		node.FEP.AckEach = n.fep.ACK == "packet"
-		node.FEP.CSIG = cmp.Or(n.fep.CSIG, wordOff)
+		node.FEP = &FEPConfig{LB: defaultLB, CSIG: wordOff}
 		n.fep.semantics(node.FEP)
 	case KindHost:
 		node.Image, node.Command = n.host.Image, n.host.Command
@@ -132,32 +124,38 @@ func (d *draft) planSizes(p *Plan) {
 			node.Ports[j].Queue = queue
 		}
 		if node.FEP != nil {
-			node.FEP.Window = n.fep.Window.bytes(p.BDP, 1)
+			node.FEP.Window = p.BDP
+			n.fep.manage(node.FEP, p.BDP)
 		}
 	}
 }
 
-// checkSizes wants each window to hold at least one full packet.
-func (d *draft) checkSizes(p *Plan) {
+// checkFEPs wants the parameters of each end point's congestion management to go together.
+func (d *draft) checkFEPs(p *Plan) {
 	for i, n := range d.nodes {
-		node := p.Nodes[i]
-		if node.FEP != nil && node.FEP.Window < int64(p.PayloadMTU) {
-			d.problem(d.whereWindow(n), n.name+".window", fmt.Sprintf("%dB", node.FEP.Window),
-				fmt.Sprintf("does not hold one packet of %d payload bytes", p.PayloadMTU), fmt.Sprintf("write auto, or at least %dB", p.PayloadMTU))
+		if p.Nodes[i].FEP == nil {
+			continue
 		}
-		if len(d.problems) > 0 {
+		if key, value, why := p.Nodes[i].FEP.wrong(p.Around(i)); why != "" {
+			why, hint, _ := strings.Cut(why, "; ")
+			d.problem(d.whereFEP(n, key), n.name+"."+key, value, why, hint)
 			return // one wrong default would repeat for each node
 		}
 	}
 }
 
-// whereWindow finds the place that set the window of node n: the last of the entries that name it, else the default.
-func (d *draft) whereWindow(n *draftNode) position {
-	at := d.spec.at(&d.spec.Defaults.FEP.Window)
-	for _, s := range d.entriesOf(n) {
-		if s.Window != (Size{}) {
-			at = d.spec.at(&s.Window)
+// whereFEP finds the place that set a key of node n: the last of the entries that name it, else the default.
+func (d *draft) whereFEP(n *draftNode, key string) (at position) {
+	look := func(p *FEPParams) {
+		if f, ok := find(p.fields(), key); ok {
+			if _, set := f.to.print(); set {
+				at = d.spec.at(f.to.pointer())
+			}
 		}
+	}
+	look(&d.spec.Defaults.FEP)
+	for _, s := range d.entriesOf(n) {
+		look(&s.FEPParams)
 	}
 	return at
 }

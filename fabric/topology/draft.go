@@ -117,7 +117,7 @@ func (d *draft) applyNodes() {
 		}
 	}
 	for _, n := range d.nodes {
-		n.sw, n.fep, n.host = d.spec.Defaults.Switch.explicit(), d.spec.Defaults.FEP, d.spec.Defaults.Host
+		n.sw, n.fep, n.host = laid(d.spec.Defaults.Switch.explicit(), d.spec.Defaults.FEP.fabric(d.spec.DSCP.plan())), d.spec.Defaults.FEP, d.spec.Defaults.Host
 	}
 	seen := map[string]bool{}
 	for _, globs := range []bool{true, false} {

@@ -27,6 +27,7 @@ func (p *Plan) paramsOf(s *switchd.Settings) *SwitchParams {
 	}
 	params.trimOf(&s.Trim)
 	params.ecnOf(data)
+	params.ECN.LastHop = s.LastHop
 	lossless := false
 	for q := range s.Queues {
 		lossless = lossless || s.Queues[q].Lossless

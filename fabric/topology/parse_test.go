@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/topologies"
 )
 
@@ -333,6 +334,14 @@ func TestDocs(t *testing.T) {
 	if _, err := Parse("docs/topology.md", []byte("name: x\nfabric: {kind: star, hosts: 8}\n"+part)); err != nil {
 		t.Error(err)
 	}
+	_, part, found = strings.Cut(page, "### Congestion management\n")
+	_, part, opened = strings.Cut(part, "```yaml\n")
+	if part, _, closed = strings.Cut(part, "```"); !found || !opened || !closed {
+		t.Fatal("the page has no example of congestion management")
+	}
+	if _, err := Parse("docs/topology.md", []byte("name: x\nfabric: {kind: star, hosts: 8}\n"+part)); err != nil {
+		t.Error(err)
+	}
 	for _, s := range []struct {
 		prefix string
 		of     fielder
@@ -341,6 +350,8 @@ func TestDocs(t *testing.T) {
 		{"link.", new(LinkParams)}, {"switch.", new(SwitchParams)}, {"fep.", new(FEPParams)}, {"host.", new(HostParams)}, {"", new(DSCPParams)},
 		{"shared.", new(SharedParams)}, {"ecn.", new(ECNParams)}, {"trim.", new(TrimParams)}, {"ecmp.", new(ECMPParams)}, {"", new(QueueParams)}, {"pfc.", new(PFCParams)},
 		{"csig.", new(CSIGParams)}, {"mirror.", new(MirrorParams)},
+		{"signals.", new(SignalParams)}, {"nscc.", new(NSCCParams)}, {"rccc.", new(RCCCParams)}, {"dctcp.", new(DCTCPParams)}, {"mprdma.", new(MPRDMAParams)}, {"swift.", new(SwiftParams)},
+		{"dcqcn.", new(DCQCNParams)}, {"reps.", repsKeys{new(lb.Params)}}, {"bitmap.", bitmapKeys{new(lb.Params)}}, {"ecmp.", ecmpKeys{new(lb.Params)}}, {"plb.", plbKeys{new(lb.Params)}}, {"flowlet.", flowletKeys{new(lb.Params)}}, {"uccl.", ucclKeys{new(lb.Params)}}, {"mp.", mpKeys{new(lb.Params)}},
 	} {
 		for _, f := range s.of.fields() {
 			if !strings.Contains(page, "`"+s.prefix+f.key+"`") {

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/uetlab/uetlab/fep/cms"
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/switchd"
 )
 
@@ -101,8 +103,16 @@ type FEPConfig struct {
 	CC      string `json:"cc,omitempty"`      // congestion control, empty: the fixed window
 	LB      string `json:"lb"`                // spray (an EV per packet) | fixed (an EV per PDC) | what lb.Parse knows
 	AckEach bool   `json:"ackEach,omitempty"` // an ACK for each packet
+	Ordered bool   `json:"ordered,omitempty"` // all messages in mode ROD
 	Window  int64  `json:"windowBytes"`       // fixed congestion window; auto = one BDP
 	CSIG    string `json:"csig"`              // off | compact | wide
+
+	AckTrigger int64      `json:"ackTriggerBytes,omitempty"` // ACK_Gen_Trigger, 0: 16 KiB
+	RTO        string     `json:"rto,omitempty"`             // htsim, or empty: as in the standard
+	NoOOO      bool       `json:"noOOO,omitempty"`           // losses are not inferred from later packets
+	NoDFC      bool       `json:"noDFC,omitempty"`           // no penalty for sources, however little room there is for messages without a receive
+	Control    cms.Config `json:"control,omitzero"`          // what is said of congestion control; zero: defaults
+	Balance    lb.Params  `json:"balance,omitzero"`          // of load balancing
 
 	Profiles   []string `json:"profiles"`        // ai-base, ai-full, hpc; a pair of end points uses the highest that both have
 	Eager      int64    `json:"eagerBytes"`      // HPC: what a longer send brings at once; the target reads the rest; 0: what the window has room for

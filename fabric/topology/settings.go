@@ -63,7 +63,7 @@ func (d *draft) settle(p *Plan, n *draftNode) *settler {
 // basicSettings are those of a switch of which nothing is said, but for what is worked out from other settings.
 func (p *Plan) basicSettings() switchd.Settings {
 	s := switchd.Settings{
-		Classes: p.DSCP.classes(),
+		Classes: p.DSCP.classes(), LastHop: switchd.MarkAuto,
 		Trim: switchd.Trim{Enabled: true, Size: defaultTrimSize, Trimmable: []uint8{p.DSCP.Unreliable, p.DSCP.Data, p.DSCP.Retx},
 			Trimmed: p.DSCP.Trimmed, LastHop: p.DSCP.LastHop, Retx: p.DSCP.Retx, FixIP: true},
 		ECMP: switchd.ECMP{Hash: switchd.HashMix, Fields: slices.Clone(hashFields[:5]), Group: switchd.GroupThreshold, Buckets: defaultBuckets,
@@ -347,6 +347,7 @@ func (c *settler) largestFrame() int64 {
 }
 
 func (c *settler) rest() {
+	putSet(&c.s.LastHop, c.p.ECN.LastHop)
 	s, p := &c.s.CSIG, &c.p.CSIG
 	put(&s.Enabled, p.Enabled)
 	putSet(&s.Compact, uint16(p.Compact))

@@ -65,11 +65,24 @@ type LinkParams struct {
 
 // FEPParams describe a fabric end point.
 type FEPParams struct {
+	Transport string // uet, or roce; default uet
+
 	CC     string // congestion control; default fixed
 	LB     string // load balancer; default spray
 	ACK    string // coalesced, or packet: one for each; default coalesced
 	Window Size   // congestion window; default auto
 	CSIG   string // off, or the tag that it puts on its packets: compact or wide; default off
+
+	AckTrigger Size          // ACK_Gen_Trigger of coalesced ACKs; default 16 KiB
+	RTO        string        // spec or htsim; default spec
+	Signals    SignalParams  // default all on
+	NSCC       NSCCParams    // these and the following: default by packages cms and lb
+	RCCC       RCCCParams    //
+	DCTCP      DCTCPParams   //
+	MPRDMA     MPRDMAParams  //
+	Swift      SwiftParams   //
+	DCQCN      DCQCNParams   //
+	Balance    BalanceParams //
 
 	Profiles   []string // of the standard that it speaks; default ai-base and ai-full
 	Eager      Size     // bytes that a send beyond them brings at once (HPC); default auto: what the window has room for

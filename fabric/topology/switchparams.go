@@ -38,6 +38,7 @@ type ECNParams struct {
 	Kmin, Kmax Size
 	Pmax       *int64 // millionths
 	WRED       *bool
+	LastHop    string // auto, on, off
 }
 
 // TrimParams describe packet trimming.

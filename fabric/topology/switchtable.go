@@ -53,6 +53,8 @@ func (p *ECNParams) fields() []field {
 		{key: "kmax", doc: "Depth from which on every packet is marked.", def: "80%", to: amount{to: &p.Kmax}},
 		{key: "pmax", doc: "Probability of a mark just below kmax, in percent.", def: "100%", to: share{&p.Pmax}},
 		{key: "wred", doc: "Drop what would be marked and is not ECN-capable.", def: "false", to: truth{&p.WRED}},
+		{key: "lastHop", doc: "On ports to end points: mark as on others, mark nothing, or auto: not what sources send that wait for the receiver's credit.",
+			def: switchd.MarkAuto, to: word[string]{&p.LastHop, []string{switchd.MarkAuto, switchd.MarkOn, switchd.MarkOff}}},
 	}
 }
 

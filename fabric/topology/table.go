@@ -59,13 +59,10 @@ func (p *LinkParams) fields() []field {
 	}
 }
 
-func (p *FEPParams) fields() []field {
+func (p *FEPParams) fields() []field { return append(p.managed(), p.semantic()...) }
+
+func (p *FEPParams) semantic() []field {
 	return []field{
-		{key: "cc", doc: "Congestion control: fixed is a window of constant size.", def: defaultCC, to: word[string]{&p.CC, ccWords}},
-		{key: "lb", doc: "Load balancing: spray (an entropy value per packet), fixed (one per PDC), or one that goes by feedback.", def: defaultLB, to: word[string]{&p.LB, lbWords}},
-		{key: "ack", doc: "ACKs: coalesced (one in 16 KiB), or packet (one for each packet).", def: defaultACK, to: word[string]{&p.ACK, []string{defaultACK, "packet"}}},
-		{key: "window", doc: "Fixed congestion window: auto (1 plane BDP), bytes, or a percentage of the plane BDP.", def: "auto", to: amount{to: &p.Window, auto: true}},
-		{key: "csig", doc: "CSIG tag that it puts on its packets and reflects: off, compact or wide.", def: wordOff, to: fepCSIG(p)},
 		{key: "profile", doc: "Profiles of the standard: ai-base, ai-full with it, hpc with both, or a list of exactly those. Two end points use the highest that both have.",
 			def: ProfileAIFull, to: profiles{&p.Profiles}},
 		{key: "eager", doc: "HPC: what a longer send brings at once, 1B to 64KiB, or auto: what the window has room for; its target reads the rest.", def: wordAuto, to: amount{to: &p.Eager, auto: true, bytesOnly: true, max: maxEager}},
@@ -133,13 +130,18 @@ func (n *NodeSpec) fields() []field {
 		{key: "seed", doc: "Hash seed of a switch; derived from its name when absent.", to: seed{&n.Seed}},
 	}
 	fields = append(fields, n.SwitchParams.fields()...)
+	own := n.FEPParams.fields()
 	for i := range fields {
-		if fields[i].key == "csig" {
-			fields[i].doc = "Of a switch: in-band congestion signalling. Of an end point: off, compact or wide."
-			fields[i].to = either{object{&n.SwitchParams.CSIG, "csig"}, fepCSIG(&n.FEPParams)}
+		switch f := &fields[i]; f.key {
+		case "csig":
+			f.doc = "Of a switch: in-band congestion signalling. Of an end point: off, compact or wide."
+			f.to = either{object{&n.SwitchParams.CSIG, "csig"}, fepCSIG(&n.FEPParams)}
+		case "ecmp":
+			f.doc = "Of a switch: how a port is chosen of several. Of an end point: parameters of lb ecmp."
+			f.to = union{object{&n.SwitchParams.ECMP, "ecmp"}, object{ecmpKeys{n.FEPParams.params()}, "fepEcmp"}}
 		}
 	}
-	fields = append(fields, slices.DeleteFunc(n.FEPParams.fields(), func(f field) bool { return f.key == "csig" })...)
+	fields = append(fields, slices.DeleteFunc(own, func(f field) bool { return f.key == "csig" || f.key == "ecmp" })...)
 	fields = append(fields, n.HostParams.fields()...)
 	for i := range fields {
 		fields[i].def = "" // what the defaults section says

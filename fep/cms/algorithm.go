@@ -70,6 +70,26 @@ const (
 
 var variantNames = [variants]string{"ewma", "no-sample", "qa-end", "qa-threshold", "packet-size", "no-nack-base"}
 
+// String gives words that ParseVariant reads, "spec" for none.
+func (v Variant) String() string {
+	switch v {
+	case 0:
+		return "spec"
+	case VarHtsim:
+		return "htsim"
+	}
+	var words []string
+	for i, name := range variantNames {
+		if v>>i&1 != 0 {
+			words = append(words, name)
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// Variants lists the words that ParseVariant reads.
+func Variants() []string { return append([]string{"htsim"}, variantNames[:]...) }
+
 // ParseVariant reads "", "htsim" or a list of names with commas between them.
 func ParseVariant(s string) (v Variant, err error) {
 next:

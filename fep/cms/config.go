@@ -132,7 +132,7 @@ type Swift struct {
 // DCQCN is rate based. It has no window; queues that lose nothing are the fabric's business.
 type DCQCN struct {
 	G        float64       // 0: 1/256
-	CNPEvery time.Duration // least time between notifications, 0: 50 us
+	CNPEvery time.Duration // least time between notifications of a destination to a flow, 0: 50 us
 	Timer    time.Duration // of increases and of the decay of alpha, 0: 55 us
 	Bytes    int64         // … or after so many bytes, 0: 10 MB
 	Fast     int           // stages of fast recovery, 0: 5

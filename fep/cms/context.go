@@ -179,7 +179,9 @@ func (c *Context) OnSend(now vt.Time, f *Flow, size int, again bool) {
 	case c.swift != nil:
 		c.swift.onSend(c, now, n)
 	case c.dcqcn != nil:
+		rate := c.dcqcn.rate
 		c.dcqcn.onSend(now, n)
+		c.moved(rate)
 		c.changed(now)
 	}
 }
@@ -250,8 +252,10 @@ func (c *Context) OnAck(now vt.Time, f *Flow, fb *Feedback) {
 		}
 	case AlgDCQCN:
 		c.updateIf(s, ok)
-		if ecn {
+		if ecn { // a congestion notification: CNP at the destination chose which ACKs have the flag
+			rate := c.dcqcn.rate
 			c.dcqcn.onCNP(now)
+			c.moved(rate)
 		}
 	default:
 		c.updateIf(s, ok)
@@ -445,6 +449,16 @@ func (c *Context) clamp() { c.cwnd = min(max(c.cwnd, c.mtu), c.maxWnd) }
 func (c *Context) decided(d Decision) {
 	c.last = d
 	c.counts[d]++
+}
+
+// moved notes what has become of DCQCN's rate.
+func (c *Context) moved(before float64) {
+	switch {
+	case c.dcqcn.rate > before:
+		c.decided(DecUp)
+	case c.dcqcn.rate < before:
+		c.decided(DecDown)
+	}
 }
 
 // level is what Hook watches.

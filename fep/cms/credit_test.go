@@ -370,19 +370,14 @@ func TestOversubscription(t *testing.T) {
 	}
 }
 
-func TestDFC(t *testing.T) {
-	var d DFC
+func TestPend(t *testing.T) {
 	for _, x := range []struct {
-		used    int64
-		pend    uint8
-		restore bool
-	}{{0, 0, false}, {49, 0, false}, {75, 63, false}, {99, 124, false}, {100, 127, false}, {120, 127, false}, {50, 1, false}, {20, 0, true}, {20, 0, true}} {
-		if p, r := d.Pend(x.used, 100); p != x.pend || r != x.restore {
-			t.Errorf("%d%%: %d %v, want %d %v", x.used, p, r, x.pend, x.restore)
+		used, size int64
+		pend       uint8
+	}{{0, 100, 0}, {24, 100, 0}, {25, 100, 1}, {30, 100, 25}, {40, 100, 76}, {49, 100, 121}, {50, 100, 127}, {120, 100, 127}, {0, 0, 127}, {1 << 28, 1 << 30, 1}, {1 << 40, 1 << 42, 1}} {
+		if p := Pend(x.used, x.size); p != x.pend {
+			t.Errorf("%d of %d: %d, want %d", x.used, x.size, p, x.pend)
 		}
-	}
-	if p, _ := d.Pend(1, 0); p != 127 {
-		t.Error("no space is full")
 	}
 }
 

@@ -24,9 +24,10 @@ func newDCQCN(now vt.Time, cfg *Config) *dcqcn {
 	return &dcqcn{p: &cfg.DCQCN, line: l, rate: l, target: l, alpha: 1, timer: now + vt.Time(cfg.DCQCN.Timer)}
 }
 
-// onCNP takes a notification, or the mark of an ACK where nobody paced them: what comes too early is none.
+// onCNP takes a notification. The destination paces them; a way that became shorter brings them closer together. Of a peer that does
+// not, since it is set to another algorithm, one in half the time counts.
 func (d *dcqcn) onCNP(now vt.Time) {
-	if d.some && now-d.cnp < vt.Time(d.p.CNPEvery) {
+	if d.some && now-d.cnp < vt.Time(d.p.CNPEvery)/2 {
 		return
 	}
 	d.advance(now)
@@ -74,13 +75,5 @@ func (d *dcqcn) onSend(now vt.Time, n int64) {
 	for d.bytes += n; d.bytes >= d.p.Bytes; d.bytes -= d.p.Bytes {
 		d.nBytes++
 		d.increase()
-	}
-}
-
-// OnCNP takes a congestion notification of the destination (DCQCN); marks of ACKs stand for it where there are none.
-func (c *Context) OnCNP(now vt.Time) {
-	if c.dcqcn != nil && !c.cfg.NoECN {
-		c.dcqcn.onCNP(now)
-		c.changed(now)
 	}
 }

@@ -9,45 +9,27 @@ import (
 // RcvdBytes is the count of received nominal bytes as ACKs carry it: 24 bits, 256-byte units, rounded up (uet-cms.md 6).
 func RcvdBytes(bytes uint64) uint32 { return uint32((bytes+255)>>8) & mask24 }
 
-// DFC derives the penalty that a destination puts on its sources from how full it is (uet-cms.md 5).
-type DFC struct {
-	Low  float64 // share of the space that is in use below which there is none, 0: 0.5
-	High float64 // … from which it is 127, a packet per RTT; 0: 1
-
-	penal bool // there is, or was, a penalty
-}
-
-// Pend gives rcv_cwnd_pend and rc for the next ACK, by bytes, or buffers, in use of all there are. Once a penalty has ended, all
-// ACKs say so: which of them arrive is not known, and a window is given back only once.
-func (d *DFC) Pend(used, size int64) (pend uint8, restore bool) {
-	lo, hi := d.Low, d.High
-	or(&lo, 0.5)
-	or(&hi, 1)
-	share := 1.
-	if size > 0 {
-		share = float64(used) / float64(size)
+// Pend is the penalty that a destination puts on its sources (DFC, rcv_cwnd_pend, 0..127) by what of its space is in use, in bytes or
+// places: none below a quarter of it, from there on in proportion, and from half of it on 127, which leaves a packet per round trip. The
+// other half is for what is under way by then (uet-cms.md section 5 leaves open how a destination finds it).
+func Pend(used, size int64) uint8 {
+	switch {
+	case 2*used >= size:
+		return 127
+	case 4*used < size:
+		return 0
 	}
-	if share < lo || hi <= lo && share < hi {
-		return 0, d.penal
-	}
-	d.penal = true
-	if share >= hi {
-		return 127, false
-	}
-	return max(1, uint8(127*(share-lo)/(hi-lo))), false
+	return uint8(max(1, 127*(4*used-size)/size))
 }
 
 // CNP paces the congestion notifications of a flow at its destination (DCQCN).
-type CNP struct {
-	last vt.Time
-	sent bool
-}
+type CNP struct{ next vt.Time }
 
 // OnMark says whether the marked packet that arrives now is to be answered with a notification: one in every so often.
 func (c *CNP) OnMark(now vt.Time, every time.Duration) bool {
-	if c.sent && now-c.last < vt.Time(every) {
+	if now < c.next {
 		return false
 	}
-	c.last, c.sent = now, true
+	c.next = now.Add(every)
 	return true
 }

@@ -1,7 +1,7 @@
 // Package cms is the congestion control of the congestion management sublayer (uet-cms.md): how many bytes a source may have in
 // flight to a peer. A Context is the state of one pair of peer FEP and traffic class, shared by all PDCs between them; each of
 // these PDCs owns a Flow, its share of the context's bytes. The destination's side is here too: Pacer grants credit (RCCC),
-// DFC derives the penalty of a full receiver, CNP paces the notifications of DCQCN.
+// Pend is the penalty of a full receiver, CNP paces the notifications of DCQCN.
 //
 // Algorithms: NSCC, RCCC, both together; to compare with: a fixed window, DCTCP, MPRDMA, Swift, EQDS, DCQCN, and the Swift of UCCL.
 //

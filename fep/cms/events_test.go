@@ -209,7 +209,7 @@ func (m *model) step(op, x byte) {
 	case 9:
 		m.now += vt.Time(x) * 200
 		m.c.OnProbe(m.now, vt.Time(x)*100)
-		m.c.OnCNP(m.now)
+		m.c.OnAck(m.now, &f.f, &Feedback{ECN: true})
 		if m.c.CreditRequestAt(m.now) <= m.now {
 			m.c.OnCreditRequest(m.now)
 		}

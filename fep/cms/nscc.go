@@ -176,7 +176,9 @@ func (c *Context) nsccNack(now vt.Time, size int64, s vt.Time, ok bool, why Refu
 	}
 }
 
-// penalty applies that of the destination (DFC, uet-cms.md 5). True says that the window must not grow.
+// penalty applies that of the destination (DFC, uet-cms.md 5). True says that the window must not grow. The window comes down from what
+// is used of it: the flight as it was before the ACK, and a packet that may not have fit. From the flight after the ACK any penalty at
+// all would leave no room for a packet until nothing is under way, and 64 would not halve.
 func (c *Context) penalty(fb *Feedback, newly int64) bool {
 	n := &c.nscc
 	if fb.Pend > 0 {
@@ -184,7 +186,7 @@ func (c *Context) penalty(fb *Feedback, newly int64) bool {
 			n.saved = c.cwnd
 		}
 		dec := int64(fb.Pend&127) * newly >> 7
-		c.cwnd = max(c.mtu, min(c.cwnd, float64(c.inflight))-float64(dec))
+		c.cwnd = max(c.mtu, min(c.cwnd, float64(c.inflight+newly)+c.mtu)-float64(dec))
 		return true
 	}
 	if fb.Restore && n.saved > 0 {

@@ -341,35 +341,6 @@ func TestInferredLoss(t *testing.T) {
 	}
 }
 
-// DFC: pend 64 takes (64 x 4000) >> 7 = 2000 B per 4000 B acknowledged, from the smaller of window and flight.
-func TestPenalty(t *testing.T) {
-	b := with(t, round(), 100_000, 64_000)
-	pend := func(p uint8, restore bool) {
-		b.c.OnAck(t0+us, &b.f, &Feedback{Newly: 4000, Packets: 1, Named: true, Sent: t0 - 14*us, Pend: p, Restore: restore})
-	}
-	pend(64, false) // 60 000 in flight: 58 000
-	b.cwnd(58_000)
-	b.last(DecLimited) // delay 3 us, no mark: would have grown
-	pend(64, false)    // 56 000 - 2000
-	b.cwnd(54_000)
-	pend(127, false) // 52 000 - 3968
-	b.cwnd(48_032)
-	if b.c.View().Saved != 100_000 {
-		t.Errorf("saved %d", b.c.View().Saved)
-	}
-	pend(0, false)
-	b.cwnd(48_032)
-	b.last(DecProp)
-	pend(0, true)
-	b.cwnd(100_000)
-	b.c.cwnd = 50_000
-	pend(0, true) // once only
-	b.cwnd(50_000)
-	b.c.cwnd = 6000
-	pend(127, false)
-	b.cwnd(4000)
-}
-
 func TestBaseRTT(t *testing.T) {
 	b := with(t, round(), 225_000, 64_000)
 	// RTT 8 us: base RTT and with it MaxWnd: 1.5 x 100 Gb/s x 8 us / 8 = 150 000 B; the window follows.

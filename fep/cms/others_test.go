@@ -121,19 +121,25 @@ func TestDCQCN(t *testing.T) {
 	if b.c.CanSend(t0+319, 4000) || !b.c.CanSend(t0+320, 4000) || b.c.SendAt(t0) != t0+320 {
 		t.Error("pace")
 	}
-	b.c.OnCNP(t0 + us)
+	b.ack(t0+us, 0, 0, true)
 	rate(50e9)
-	b.ack(t0+50*us, 4000, 0, true) // marks of ACKs count as notifications, but not so soon
+	if v := b.c.View(); v.Last != DecDown || v.Counts[DecDown] != 1 || v.Counts[DecUp] != 0 {
+		t.Errorf("after the first notification: %v, %v", v.Last, v.Counts)
+	}
+	b.ack(t0+25*us, 4000, 0, true) // of a peer that does not pace them: one in 25 us counts
 	rate(50e9)
 	b.send(t0+60*us, 4000) // the period ended at 56, the next one ends at 111
 	rate(75e9)
+	if v := b.c.View(); v.Last != DecUp || v.Counts[DecUp] != 1 {
+		t.Errorf("after a period: %v, %v", v.Last, v.Counts)
+	}
 	if b.c.SendAt(t0) != t0+60*us+427 { // 426.7 ns
 		t.Errorf("next at %v", b.c.SendAt(t0))
 	}
 	b.send(t0+111*us, 4000)
 	rate(87.5e9)
 	// alpha: it was 1 - g + g = 1 after the first; two periods: (255/256)^2. The second takes half of that.
-	b.c.OnCNP(t0 + 112*us)
+	b.ack(t0+112*us, 0, 0, true)
 	a := 255. / 256 * 255 / 256
 	rate(87.5e9 * (1 - a/2))
 	// Five stages of fast recovery to 87.5, then + 5 Gb/s each: after 6 periods RT = 92.5.

@@ -41,9 +41,11 @@ func FuzzBalancer(f *testing.F) {
 			now += vt.Time(c) * 100_000
 			ev := uint16(a)<<8 | uint16(b)
 			if op&1 == 0 {
-				if ev := w.Next(now, Packet{Size: int(a) << (b % 32), Msg: int64(b) << (a % 56), Again: op&2 != 0, Idle: op&4 != 0}); ev == 0 {
+				ev := w.Next(now, Packet{Size: int(a) << (b % 32), Msg: int64(b) << (a % 56), Again: op&2 != 0, Idle: op&4 != 0})
+				if ev == 0 {
 					t.Fatal("EV 0")
 				}
+				w.Sent(ev, int(a))
 				continue
 			}
 			w.Feedback(now, Feedback{EV: ev, Kind: Kind(op >> 1), RTT: vt.Time(int64(c)<<(b%56)) - 9, Bytes: int(int8(b))})

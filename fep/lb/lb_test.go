@@ -306,26 +306,29 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := NewWatch(o.New(0))
-	w.Next(1, Packet{})
-	w.Next(2, Packet{})
+	w.Sent(w.Next(1, Packet{}), 100)
+	w.Sent(w.Next(2, Packet{}), 20)
 	w.Feedback(10, Feedback{EV: 300, Kind: Good})
 	w.Feedback(11, Feedback{EV: 5, Kind: Timeout})
 	w.Feedback(12, Feedback{EV: 301, Kind: ECN}) // was never sent
 	w.Feedback(13, Feedback{EV: 40000, Kind: ECN})
-	if ev := w.Next(14, Packet{}); ev != 300 {
+	ev := w.Next(14, Packet{})
+	if ev != 300 {
 		t.Errorf("frozen ring gives %d", ev)
 	}
-	for range 2 { // a view can be used again
+	w.Sent(ev, 4000)
+	w.Next(15, Packet{}) // given, but not sent
+	for range 2 {        // a view can be used again
 		var v View
 		w.Look(&v)
-		if v.Algorithm != REPS || !v.Frozen || v.Packets != 3 || len(v.Paths) != 2 {
+		if v.Algorithm != REPS || !v.Frozen || v.Packets != 3 || v.Bytes != 4120 || len(v.Paths) != 2 {
 			t.Fatalf("view %+v", v)
 		}
 		a, b := v.Paths[0], v.Paths[1]
 		if a.EV != 5 || a.Packets != 1 || a.Last != Timeout || a.LastAt != 11 || a.Counts[Timeout] != 1 || a.State != StateNone {
 			t.Errorf("path %+v", a)
 		}
-		if b.EV != 300 || b.Packets != 2 || b.Share != 2./3 || b.Last != Good || b.Counts[Good] != 1 || b.State != StateUsed {
+		if b.EV != 300 || b.Packets != 2 || b.Bytes != 4100 || b.Share != 2./3 || b.Last != Good || b.Counts[Good] != 1 || b.State != StateUsed {
 			t.Errorf("path %+v", b)
 		}
 	}
@@ -335,10 +338,11 @@ func TestWatch(t *testing.T) {
 func TestWatchKeepsOnlyWhatWasSent(t *testing.T) {
 	w := NewWatch(newPool(t, Params{Algorithm: MP, SubPaths: 2}, 1).New(0))
 	first := w.Next(0, Packet{})
+	w.Sent(first, 1)
 	other := w.Balancer.(*mp).path(1)
 	w.tally(other) // its page is there
 	w.Feedback(5, Feedback{EV: other, Kind: ECN})
-	w.Next(6, Packet{})
+	w.Sent(w.Next(6, Packet{}), 1)
 	w.Feedback(7, Feedback{EV: first, Kind: Nack})
 	w.Feedback(8, Feedback{EV: first, Kind: None})
 	var v View

@@ -36,6 +36,7 @@ type Path struct {
 
 	// Only a Watch fills these in.
 	Packets uint64         // sent with it
+	Bytes   uint64         // … of payload
 	Share   float64        // … of all packets, 0..1
 	Last    Kind           // feedback
 	LastAt  vt.Time        // … and when
@@ -50,6 +51,7 @@ type View struct {
 	Explore   int     // packets that will leave with EVs of no history
 	Moves     uint32  // ecmp, plb, flowlet: changes of the EV
 	Packets   uint64  // sent, if a Watch counted
+	Bytes     uint64  // … of payload
 	Paths     []Path  // by EV
 
 	index map[uint16]int // of Paths
@@ -79,16 +81,19 @@ func (v *View) path(ev uint16) *Path {
 // tally is what a Watch keeps of an EV.
 type tally struct {
 	sent   uint64
+	bytes  uint64
 	at     vt.Time
 	counts [nKinds]uint32
 	last   Kind
 }
 
-// Watch is a balancer that lets another one choose and counts what becomes of each EV. The other may have been in use before.
+// Watch is a balancer that lets another one choose and counts what is sent with each EV and becomes of it. The other may have been in
+// use before. Sent counts, not Next: what Next gives need not be what is sent.
 // It takes 2 KiB, and 10 KiB for every 256 EVs in a row of which one is used: only connections that somebody looks at have one.
 type Watch struct {
 	Balancer // the one that chooses
 	sent     uint64
+	bytes    uint64
 	pages    [256]*[256]tally
 }
 
@@ -104,12 +109,13 @@ func (w *Watch) tally(ev uint16) *tally {
 	return &p[ev&0xFF]
 }
 
-// Next lets the balancer choose, and counts.
-func (w *Watch) Next(now vt.Time, p Packet) uint16 {
-	ev := w.Balancer.Next(now, p)
-	w.tally(ev).sent++
+// Sent counts a packet of so many bytes of payload that leaves with an EV.
+func (w *Watch) Sent(ev uint16, size int) {
+	t := w.tally(ev)
+	t.sent++
+	t.bytes += uint64(size)
 	w.sent++
-	return ev
+	w.bytes += uint64(size)
 }
 
 // Feedback counts, and tells the balancer. An EV that was not used since the count began is not kept: a peer that makes up EVs
@@ -127,7 +133,7 @@ func (w *Watch) Feedback(now vt.Time, f Feedback) {
 // Look is the balancer's view, with what was counted, by EV.
 func (w *Watch) Look(v *View) {
 	w.Balancer.Look(v)
-	v.Packets = w.sent
+	v.Packets, v.Bytes = w.sent, w.bytes
 	v.reindex()
 	for hi, page := range w.pages {
 		if page == nil {
@@ -139,7 +145,7 @@ func (w *Watch) Look(v *View) {
 				continue
 			}
 			p := v.path(ev)
-			p.Packets, p.Share = t.sent, float64(t.sent)/float64(w.sent)
+			p.Packets, p.Bytes, p.Share = t.sent, t.bytes, float64(t.sent)/float64(w.sent)
 			p.Last, p.LastAt, p.Counts = t.last, t.at, t.counts
 		}
 	}

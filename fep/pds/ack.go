@@ -102,6 +102,8 @@ func (p *PDC) appendAck(b []byte, now vt.Time, c *ctlMsg) []byte {
 	}
 	af.CCState = wire.NSCCState{
 		ServiceTime: serviceTime(now, c.arrived),
+		RcvCwndPend: d.pend,
+		RC:          d.penal && d.pend == 0,
 		RcvdBytes:   uint32((d.rcvd+255)>>8) & 0xFFFFFF,
 		OOO:         uint16(min(d.ooo, 0xFFFE)),
 	}.Pack()

@@ -60,10 +60,16 @@ type Config struct {
 
 	RTOInit      time.Duration // 0: 1 ms; doubles with every retransmission of a packet
 	RTOMax       time.Duration // 0: 4 s
+	RTOConstant  bool          // RTOInit does not double (uet-cms.md 10, htsim)
 	MaxRTORetx   int           // Max_RTO_Retx_Cnt, 0: 5; 15: no limit
 	NackRetxTime time.Duration // NACK_Retx_Time, 0: 1 ms
 	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; 31: no limit; trims count with NSCC only: else nothing makes them stop
 
+	NoECN  bool // congestion management does not see marks: neither windows nor load balancing
+	NoRTT  bool // … round-trip times
+	NoTrim bool // … that a packet was trimmed: it counts as lost, and is sent again at once all the same
+
+	NoDFC        bool          // destination flow control off: ACKs put no penalty on the source's window, however full SES is
 	NoInfer      bool          // no inference of losses from later packets, and no probing of a silent tail (10.2)
 	InferEV      bool          // inference from packets with the same entropy value (10.3)
 	EVMargin     int           // later packets with the same entropy value that prove a loss, 0: 3
@@ -171,6 +177,7 @@ func (c *Config) resolveCongestion() error {
 	}
 	cc := *c.CC // the caller's own stays as it is
 	c.CC = &cc
+	cc.NoECN, cc.NoRTT, cc.NoTrim = cc.NoECN || c.NoECN, cc.NoRTT || c.NoRTT, cc.NoTrim || c.NoTrim
 	if cc.Net.MTU == 0 {
 		cc.Net.MTU = c.nominal(wire.NextRequestStd.HeaderLen(), c.PayloadMTU)
 	}
@@ -231,9 +238,17 @@ func (c *Config) requestType(mode Mode) wire.PDSType {
 func (c *Config) Patience() time.Duration {
 	var sum time.Duration
 	for n := 0; n <= c.MaxRTORetx; n++ {
-		sum += min(c.RTOInit<<min(n, 31), c.RTOMax)
+		sum += c.rto(uint8(n))
 	}
 	return sum
+}
+
+// rto is how long a packet that timed out n times is given.
+func (c *Config) rto(n uint8) time.Duration {
+	if c.RTOConstant {
+		return c.RTOInit
+	}
+	return min(c.RTOInit<<min(n, 31), c.RTOMax)
 }
 
 // Secure are the rules by which the security sublayer rules where PSNs begin (uet-pds-ses.md 4.5). All methods are called from

@@ -70,6 +70,9 @@ func (p *PDC) manage(now vt.Time) {
 	}
 	if m.lbs != nil && (p.mode != ROD || m.onePath) {
 		p.cg.bal = m.lbs.New(now)
+		if m.watched[p.peer] {
+			p.countPaths()
+		}
 	}
 }
 
@@ -81,6 +84,10 @@ func (m *Manager) context(now vt.Time, key cccKey) *ccc {
 		c = &ccc{Context: cms.Open(now, m.cfg.CC, m.baseRTTs[key.peer]), m: m, key: key, id: m.cccID}
 		c.timer = wheel.Timer{Owner: c}
 		m.cccs[key] = c
+		if m.windows != nil {
+			m.hook(c)
+			m.windows(now, key.peer, key.tc, c.Context, true)
+		}
 	}
 	c.users++
 	return c
@@ -355,7 +362,7 @@ func (p *PDC) beginAck(now vt.Time, a wire.Ack) {
 		if k := p.s.at(psn); k.flags&pktSent != 0 {
 			g.ev = k.ev
 			g.fb.Named, g.fb.Sent, g.fb.Rtx = true, k.sent, min(k.sends-1, 2)
-			if k.sends == 1 && !a.RETX() {
+			if k.sends == 1 && !a.RETX() && !p.m.cfg.NoRTT {
 				g.rtt = now - k.sent
 			}
 		}
@@ -370,8 +377,12 @@ func (p *PDC) endAck(now vt.Time, a wire.Ack) {
 		s := wire.UnpackNSCC(a.CCState())
 		g.fb.Newly = g.flow.Newly(s.RcvdBytes)
 		g.fb.Service, g.fb.Pend, g.fb.Restore = s.ServiceTime, s.RcvCwndPend, s.RC
+		g.rtt = max(0, g.rtt-vt.Time(s.ServiceTime)*128)
 	}
 	if g.ctx != nil {
+		if g.fb.ECN && p.m.cfg.CC.Algorithm == cms.AlgDCQCN {
+			p.m.C[CNPRx]++
+		}
 		g.ctx.OnAck(now, &g.flow, &g.fb)
 		if a.HasCC() && a.CCType() == wire.CCTypeCredit {
 			p.onCredit(now, wire.UnpackCredit(a.CCState()).Credit)
@@ -379,7 +390,7 @@ func (p *PDC) endAck(now vt.Time, a wire.Ack) {
 	}
 	if g.bal != nil && g.ev != 0 {
 		kind := lb.Good
-		if a.M() {
+		if a.M() && !p.m.cfg.NoECN {
 			kind = lb.ECN
 		}
 		g.bal.Feedback(now, lb.Feedback{EV: g.ev, Kind: kind, RTT: g.rtt, Bytes: int(g.fb.Newly)})
@@ -404,9 +415,11 @@ func (p *PDC) refusal(now vt.Time, n wire.Nack, k *Packet) {
 		why = cms.TrimmedLastHop
 	}
 	switch {
+	case why != cms.Refused && p.m.cfg.NoTrim:
+		kind = lb.Timeout
 	case why == cms.Trimmed:
 		kind = lb.Nack
-	case n.M():
+	case n.M() && !p.m.cfg.NoECN:
 		kind = lb.ECN
 	}
 	if p.counts(k) {

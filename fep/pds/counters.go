@@ -68,6 +68,8 @@ const (
 	UUDDrop       // UUD packets dropped: no buffer, trimmed, wrong
 	CreditRx      // Credit and Credit Request CPs
 	NegotiationRx // Negotiation CPs, which are ignored
+	CNPTx         // DCQCN: ACKs sent as congestion notifications
+	CNPRx         // DCQCN: ACKs received as congestion notifications
 	Paused        // times that no PDC was free for a message
 	PDCs          // gauge: PDCs there are
 	NumCounters
@@ -84,7 +86,7 @@ var counterNames = [NumCounters]string{
 	"retx_rto", "retx_nack", "retx_trim", "retx_infer", "retx_ev", "retx_probe", "retx_goback", "retx_rebase",
 	"rto_exhausted", "nack_exhausted", "recoveries", "tail_probes", "rod_ooo_drop", "out_of_range", "mpr_zero",
 	"new_pdc_timeout", "close_timeout", "rudi_tx", "rudi_retx", "rudi_rx", "rudi_resp_tx", "rudi_resp_rx", "rudi_late",
-	"uud_tx", "uud_rx", "uud_drop", "credit_rx", "negotiation_rx", "paused", "pdcs",
+	"uud_tx", "uud_rx", "uud_drop", "credit_rx", "negotiation_rx", "cnp_tx", "cnp_rx", "paused", "pdcs",
 }
 
 // String is the counter's name in tables and metrics.

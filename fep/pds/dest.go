@@ -3,6 +3,7 @@ package pds
 import (
 	"math/bits"
 
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -81,9 +82,11 @@ type dest struct {
 	genCount int      // bytes since the latest ACK
 	ackPSN   wire.PSN // latest accepted since then
 	ackEV    uint16
-	ce       bool    // one of them had CE
+	ce       bool    // one of them had CE, and that is passed on
 	needAck  bool    // a gap closed below a packet that wanted an ACK
 	clearTry uint8   // Clear Requests since the latest CLEAR
+	pend     uint8   // rcv_cwnd_pend: penalty on the source's window
+	penal    bool    // there is one, or was: once it has ended all ACKs say so, since some may be lost and a window is given back only once
 	arrived  vt.Time // of ackPSN
 	firstDue vt.Time // when the oldest of them must be acknowledged
 	clearDue vt.Time // when the next Clear Request is due
@@ -91,6 +94,8 @@ type dest struct {
 	nLate    int32  // bits in late
 	ooo      int32  // PSNs received above edge
 	rcvd     uint64 // nominal bytes of new data packets
+
+	cnp cms.CNP // notifications of DCQCN
 
 	oorUntil  vt.Time  // no further PSN_OOR_WINDOW before
 	gapUntil  vt.Time  // no further ROD_OOO for gapPSN before

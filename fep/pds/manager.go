@@ -63,6 +63,9 @@ type Manager struct {
 
 	nacksTx, nacksRx [256]uint64 // by code
 
+	windows WindowHook          // nil: nobody wants to know
+	watched map[netip.Addr]bool // peers: packets are counted by entropy value; nil: of none
+
 	ctl   ctlQueue
 	rtxq  pdcQueue // PDCs with something to send again
 	sendq pdcQueue // PDCs with new data
@@ -77,7 +80,14 @@ type Manager struct {
 
 // New makes a manager for a configuration that Resolve has accepted. It counts into c. Reset comes before anything else.
 func New(cfg Config, h Host, up Upper, c *Counters) *Manager {
-	m := &Manager{C: c, cfg: cfg, up: up, pool: h.Pool, port: h.Port, setAt: h.Timer, newRand: h.Rand}
+	m := &Manager{C: c, up: up, pool: h.Pool, port: h.Port, setAt: h.Timer, newRand: h.Rand}
+	m.Configure(cfg)
+	return m
+}
+
+// Configure replaces the configuration by one that Resolve has accepted. Reset comes before anything else.
+func (m *Manager) Configure(cfg Config) {
+	m.cfg, m.onePath, m.maxWnd = cfg, false, 0
 	m.head = wire.FrameFields{DstMAC: cfg.NextHop, SrcMAC: cfg.MAC, Src: cfg.FA}
 	m.full = cfg.nominal(wire.NextRequestStd.HeaderLen(), cfg.PayloadMTU)
 	m.thresh = uint32(max(few, cfg.Window/int64(m.full)))
@@ -87,7 +97,6 @@ func New(cfg Config, h Host, up Upper, c *Counters) *Manager {
 			m.thresh = uint32(max(few, int64(2.25*cc.Net.BDP())/int64(m.full)))
 		}
 	}
-	return m
 }
 
 // Config is the configuration in force.

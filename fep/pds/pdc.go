@@ -3,6 +3,7 @@ package pds
 import (
 	"net/netip"
 
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/internal/wheel"
 	"github.com/uetlab/uetlab/wire"
@@ -39,22 +40,24 @@ const (
 type PDC struct {
 	User any // SES's own
 
-	m         *Manager
-	gen       uint64
-	id        uint16
-	peerID    uint16 // 0: not learned yet
-	mode      Mode
-	tc        uint8
-	state     State
-	initiator bool
-	errored   bool // target, Linger: ended in error
-	settled   bool // target: the initiator knows our id, and so opens nothing anew with what it sends again
-	peer      netip.Addr
-	job       uint32
-	group     *group // initiator
-	locks     []*Msg
-	opened    vt.Time
-	lastUse   vt.Time
+	m              *Manager
+	gen            uint64
+	id             uint16
+	peerID         uint16 // 0: not learned yet
+	mode           Mode
+	tc             uint8
+	state          State
+	initiator      bool
+	errored        bool          // target, Linger: ended in error
+	settled        bool          // target: the initiator knows our id, and so opens nothing anew with what it sends again
+	keepalives     uint8         // Probes without an answer
+	nackTx, nackRx wire.NackCode // the latest
+	peer           netip.Addr
+	job            uint32
+	group          *group // initiator
+	locks          []*Msg
+	opened         vt.Time
+	lastUse        vt.Time
 
 	rtx  wheel.Timer
 	ackT wheel.Timer
@@ -63,11 +66,9 @@ type PDC struct {
 	s    source
 	d    dest
 	cg   *congestion   // of s; nil: a fixed window, and entropy values without feedback
+	evs  *lb.Watch     // counts what is sent by entropy value; nil: nobody has asked
 	src  *creditSource // the peer's context that gets credit from us
 	retx [NumCauses]uint32
-
-	nackTx, nackRx wire.NackCode // the latest
-	keepalives     uint8         // Probes without an answer
 }
 
 // ID is the local PDCID.

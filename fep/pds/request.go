@@ -1,6 +1,7 @@
 package pds
 
 import (
+	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -177,7 +178,7 @@ func (p *PDC) receive(now vt.Time, a *arrival, r wire.Request) {
 			m.nackReq(wire.NackRcvdSESProcg, a, r, p)
 			return
 		}
-		p.ackDuplicate(now, a.in.EV, a.ce(), r.RETX(), psn)
+		p.ackDuplicate(now, a.in.EV, a.ce() && p.notifies(now), r.RETX(), psn)
 		return
 	}
 	if p.mode == ROD && psn != d.edge {
@@ -257,7 +258,8 @@ func (p *PDC) accept(now vt.Time, a *arrival, r wire.Request, resp *Response) {
 	ce := a.ce()
 	if ce {
 		m.C[CEMarked]++
-		d.ce = true
+		ce = p.notifies(now)
+		d.ce = d.ce || ce
 	}
 	d.mark(m, psn, r.AR(), resp.Gtd && !resp.Later, resp.Later)
 	if n := m.cfg.RcvrInfer; n > 0 && p.mode == RUD && int(d.ooo) >= n {
@@ -267,6 +269,20 @@ func (p *PDC) accept(now vt.Time, a *arrival, r wire.Request, resp *Response) {
 		return
 	}
 	p.answered(now, psn, resp, a.in.EV, r.Flags(), now, ce && !m.cfg.NoAckOnECN)
+}
+
+// notifies says whether a mark is passed on with the flag M of an ACK. With DCQCN that flag is the congestion notification packet (CNP)
+// of RoCE: a flow gets one in 50 us (uet-cms.md section 11), else each mark is passed on.
+func (p *PDC) notifies(now vt.Time) bool {
+	cc := p.m.cfg.CC
+	if cc == nil || cc.Algorithm != cms.AlgDCQCN {
+		return true
+	}
+	if !p.d.cnp.OnMark(now, cc.DCQCN.CNPEvery) {
+		return false
+	}
+	p.m.C[CNPTx]++
+	return true
 }
 
 // inferGap tells the source that the lowest missing packet must be lost, once a gap.
@@ -284,6 +300,9 @@ func (p *PDC) answered(now vt.Time, psn wire.PSN, resp *Response, ev uint16, fl 
 	m, d := p.m, &p.d
 	if resp.Gtd {
 		p.keep(now, psn, resp)
+	}
+	if !m.cfg.NoDFC {
+		d.pend, d.penal = resp.Pend, d.penal || resp.Pend > 0
 	}
 	if d.genCount == 0 && m.cfg.MaxAckDelay > 0 {
 		d.firstDue = now.Add(m.cfg.MaxAckDelay)

@@ -178,7 +178,7 @@ func (x *rudiPkt) Fire(now vt.Time, _ *wheel.Timer) {
 // rearm gives the packet as long as one that timed out so often.
 func (x *rudiPkt) rearm(now vt.Time) {
 	c := &x.m.cfg
-	x.m.arm(&x.timer, now+vt.Time(min(c.RTOInit<<min(x.k.rtos, 31), c.RTOMax)))
+	x.m.arm(&x.timer, now+vt.Time(c.rto(x.k.rtos)))
 }
 
 func (x *rudiPkt) repeat() {

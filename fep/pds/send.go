@@ -184,6 +184,9 @@ func (p *PDC) buildData(now vt.Time, k *Packet, again bool) *link.Frame {
 	} else {
 		k.ev = p.dataEV(k, again)
 	}
+	if m.watched != nil {
+		p.tally(k)
+	}
 	dscp := m.cfg.DSCPData
 	r := wire.RequestFields{Type: m.cfg.requestType(p.mode), Next: k.hdr, PSN: k.PSN, SPDCID: p.id, DPDCID: p.peerID,
 		ClearOffset: int16(s.clear.Diff(k.PSN))}

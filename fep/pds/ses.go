@@ -123,8 +123,9 @@ type Request struct {
 
 // Response is SES's answer to a request: tx_rsp. It comes in blank, which stands for a default response.
 type Response struct {
-	Later bool // SES answers with Answer; until then the packet is not acknowledged
-	Gtd   bool // gtd_del: the response must not be lost
+	Later bool  // SES answers with Answer; until then the packet is not acknowledged
+	Gtd   bool  // gtd_del: the response must not be lost
+	Pend  uint8 // what SES lacks room for puts on the source's window: rcv_cwnd_pend, 0..127 (uet-cms.md section 5)
 	Job   uint32
 	Bytes int          // payload bytes taken
 	Next  wire.NextHdr // header form of H, NextNone for a default response

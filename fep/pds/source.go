@@ -338,5 +338,5 @@ func (p *PDC) windowOpen(size int) bool {
 
 // rto is how long a packet that timed out n times is given.
 func (p *PDC) rto(n uint8) vt.Time {
-	return vt.Time(min(p.m.cfg.RTOInit<<min(n, 31), p.m.cfg.RTOMax))
+	return vt.Time(p.m.cfg.rto(n))
 }

@@ -71,7 +71,7 @@ func (m *Manager) trimmedRequest(now vt.Time, a *arrival, code wire.NackCode) {
 		m.C[StaleAck]++
 	case placeDup:
 		m.C[DupRx]++
-		p.ackDuplicate(now, a.in.EV, a.ce(), r.RETX(), r.PSN())
+		p.ackDuplicate(now, a.in.EV, a.ce() && p.notifies(now), r.RETX(), r.PSN())
 	default:
 		if p.mode == ROD {
 			if r.PSN() != p.d.edge {

@@ -36,20 +36,18 @@ type PortPeer struct {
 
 // Config tells a node what it is.
 type Config struct {
-	Node       topology.Node `json:"node"`
-	Peers      []PortPeer    `json:"peers"`
-	LabSeed    uint64        `json:"labSeed"`
-	PayloadMTU int           `json:"payloadMtu"`
-	DSCP       topology.DSCP `json:"dscp"`
-	CSIG       [2]uint16     `json:"csig,omitzero"`     // end points: TPIDs of compact and wide tags at that switch
-	Class      uint8         `json:"class,omitempty"`   // end points: traffic class, and PFC priority, that the switch has their data in
-	Start      vt.Time       `json:"start,omitempty"`   // virtual time at which the node joins
-	Real       bool          `json:"real"`              // --time real
-	Gateway    *Neighbour    `json:"gateway,omitempty"` // host nodes: the switch that they hang on
-	Window     int64         `json:"window,omitempty"`  // end points: bytes in flight per PDC
-	BaseRTT    time.Duration `json:"baseRtt,omitempty"` // end points: of the longest idle path
-	Trims      bool          `json:"trims,omitempty"`   // end points: the switches trim
-	Routes     []RouteGroup  `json:"routes,omitempty"`  // switches
+	Node       topology.Node   `json:"node"`
+	Peers      []PortPeer      `json:"peers"`
+	LabSeed    uint64          `json:"labSeed"`
+	PayloadMTU int             `json:"payloadMtu"`
+	DSCP       topology.DSCP   `json:"dscp"`
+	CSIG       [2]uint16       `json:"csig,omitzero"`     // end points: TPIDs of compact and wide tags at that switch
+	Class      uint8           `json:"class,omitempty"`   // end points: traffic class, and PFC priority, that the switch has their data in
+	Start      vt.Time         `json:"start,omitempty"`   // virtual time at which the node joins
+	Real       bool            `json:"real"`              // --time real
+	Gateway    *Neighbour      `json:"gateway,omitempty"` // host nodes: the switch that they hang on
+	Around     topology.Around `json:"around,omitzero"`   // end points: their fabric
+	Routes     []RouteGroup    `json:"routes,omitempty"`  // switches
 }
 
 // Neighbour is an address with its MAC.
@@ -68,6 +66,9 @@ type Run struct {
 	Ranks []int           `json:"ranks,omitempty"` // on this node, in the order in which they start; none: only a node of the fabric
 	Peers []workload.Peer `json:"peers"`           // all ranks
 	Job   uint32          `json:"job,omitempty"`   // the ranks are attached processes of this job; 0: the FEP plays them
+
+	FEP  *topology.FEPConfig `json:"fep,omitempty"`  // of the end point for this run; nil: what the topology says
+	Keep int                 `json:"keep,omitempty"` // with Spec.Every: values of ports, and points of contexts, that the node keeps at most
 }
 
 // Change is a scheduled change at one virtual time.
@@ -90,13 +91,16 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, queues, lldp, switch, carrier, rewire, job, poked, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, lldp, series, switch, carrier, rewire, job, poked, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
 	Port    int      `json:"port,omitempty"`
 	Up      bool     `json:"up,omitempty"`
-	From    int      `json:"from,omitempty"` // pdcs: the first of the list that is wanted
+	From    int      `json:"from,omitempty"`    // pdcs, series, paths: the first of the list that is wanted
+	Peer    string   `json:"peer,omitempty"`    // paths: fabric address
+	EVs     []uint16 `json:"evs,omitempty"`     // headers: entropy values
+	Packets [][]byte `json:"packets,omitempty"` // ways: the headers of IP packets
 	Job     *Job     `json:"job,omitempty"`
 }
 
@@ -107,12 +111,13 @@ type Job struct {
 	End   bool     `json:"end,omitempty"`
 }
 
-// Reply is what a node sends: the answer to message ID, or, with ID 0, its hello or a result.
+// Reply is what a node sends: the answer to message ID, or, with ID 0, its hello, a result, or changes of windows.
 type Reply struct {
 	ID     uint64               `json:"id,omitempty"`
 	Error  string               `json:"error,omitempty"`
 	Hello  *Hello               `json:"hello,omitempty"`
 	Result *workload.RankResult `json:"result,omitempty"`
+	Window *Windows             `json:"windows,omitempty"`
 	Poke   bool                 `json:"poke,omitempty"` // a process wants to act: answered with "poked" once no leap can go beyond the page's Next any more
 	Data   json.RawMessage      `json:"data,omitempty"`
 }

@@ -59,6 +59,8 @@ type Port struct {
 	rxDown bool
 	cuts   [8]cut // the latest intervals in which the receiving side was down, the newest at nCuts-1 modulo their number
 	nCuts  int
+
+	series *Series // nil: nobody wants it
 }
 
 const unarmed = vt.Time(-1)
@@ -96,9 +98,9 @@ func (p *Port) Tail(q int) *Frame { return p.sched.q[q].tail }
 
 // SwapTail puts f in the place of the last frame of queue q, which is not empty, and makes f that frame. Dequeued is not
 // called.
-func (p *Port) SwapTail(q int, f *Frame) {
+func (p *Port) SwapTail(now vt.Time, q int, f *Frame) {
 	p.sched.swapTail(q, f)
-	p.gauge()
+	p.gauge(now)
 }
 
 // Backlog is what waits in all queues, in bytes.
@@ -148,7 +150,7 @@ func (p *Port) Enqueue(now vt.Time, q int, f *Frame) bool {
 	}
 	f.Queued = now
 	p.sched.push(q, f)
-	p.gauge()
+	p.gauge(now)
 	p.Kick(now)
 	return true
 }
@@ -164,9 +166,12 @@ func (p *Port) EnqueueControl(now vt.Time, f *Frame) {
 	p.Kick(now)
 }
 
-func (p *Port) gauge() {
+func (p *Port) gauge(now vt.Time) {
 	p.C[QueueBytes] = uint64(p.sched.bytes)
 	p.C[QueuePeak] = max(p.C[QueuePeak], p.C[QueueBytes])
+	if p.series != nil {
+		p.series.wait(now, p.sched.bytes)
+	}
 }
 
 // Drop counts a frame under its reason and releases it.
@@ -214,7 +219,7 @@ func (p *Port) run(now vt.Time) {
 		f := p.ctlq.pop()
 		if f == nil && p.sched.active != 0 {
 			if f = p.sched.next(now); f != nil {
-				p.gauge()
+				p.gauge(now)
 				p.src.Dequeued(now, p.Index, f, true)
 				c := &p.sched.stats[f.Queue].C
 				c[QTxFrames]++
@@ -244,6 +249,9 @@ func (p *Port) send(now vt.Time, f *Frame) {
 	p.freePs = start + LinePs(len(f.B), p.rate)
 	p.C[TxFrames]++
 	p.C[TxBytes] += uint64(len(f.B))
+	if p.series != nil {
+		p.series.send(now, len(f.B))
+	}
 	due := vt.Time((p.freePs + 999) / 1000).Add(p.cfg.Delay)
 	if p.sick {
 		p.sendSick(due, f)
@@ -308,7 +316,7 @@ func (p *Port) Flush(now vt.Time, queues uint8, why Counter) {
 			p.Drop(why, f)
 		}
 	}
-	p.gauge()
+	p.gauge(now)
 }
 
 // pause obeys a PAUSE or PFC frame.

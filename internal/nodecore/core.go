@@ -4,13 +4,14 @@
 package nodecore
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
-	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/engine"
 	"github.com/uetlab/uetlab/internal/link"
@@ -41,12 +42,17 @@ type Node struct {
 	Switch *switchd.Switch
 	FEP    *fep.FEP
 
+	cfg     *ctl.Config
+	inForce *topology.FEPConfig // of the end point, from the latest run on
+
 	names  []string    // of the ports
 	lldp   *neighbours // nil: no link has LLDP
 	mem    *Memory
 	part   *part                    // nil: none
 	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
 	report func(workload.RankResult)
+	series *series                 // nil: none is wanted of this run
+	window func(c ctl.ContextPart) // see WatchWindows
 
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
@@ -84,7 +90,7 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 	for _, q := range p.Ports {
 		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch})
 	}
-	n := &Node{Node: engine.New(ec, out), mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
+	n := &Node{Node: engine.New(ec, out), cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
 	for _, q := range p.Ports {
 		n.names = append(n.names, q.Name)
 	}
@@ -125,48 +131,88 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 	if len(p.Ports) != 1 {
 		return fmt.Errorf("node %s: an end point has one port, not %d", p.Name, len(p.Ports))
 	}
-	fc := fep.Config{MAC: p.Ports[0].MAC, NextHop: cfg.Peers[0].MAC, Addr4: p.Addr4, Addr6: p.Addr6,
-		PayloadMTU: cfg.PayloadMTU, Window: cfg.Window, Class: cfg.Class,
-		CSIGCompactTPID: wire.EtherType(cfg.CSIG[0]), CSIGWideTPID: wire.EtherType(cfg.CSIG[1]), ByRef: n.mem.Pool != nil,
-		DSCPData: cfg.DSCP.Data, DSCPRetx: cfg.DSCP.Retx, DSCPControl: cfg.DSCP.Control,
-		Incarnation: uint64(cfg.Start),
-		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop, DSCPUnmanaged: cfg.DSCP.Unreliable}
-	if p.FEP != nil {
-		fc.LB, fc.CSIG = p.FEP.LB, p.FEP.CSIG
-		if err := manage(&fc, cfg); err != nil {
-			return fmt.Errorf("node %s: %w", p.Name, err)
-		}
-		semantics(p.FEP, &fc)
+	fc, err := n.endPoint(p.FEP)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", p.Name, err)
 	}
-	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
-		fc.Window = min(cfg.Window, realWindow)
-		if cfg.Peers[0].End {
-			fc.Window, fc.AckGenTrigger = directWindow, directAck
-		}
-		fc.RTOInit, fc.NackRetxTime, fc.ClearTime, fc.MaxAckDelay = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
-		fc.NewPDCTime, fc.CloseReqTime = 100*time.Millisecond, 50*time.Millisecond
-	}
+	n.inForce = p.FEP
 	n.FEP = fep.New(n.Node, fc)
 	n.addNeighbours(cfg, n.FEP)
 	return nil
 }
 
+// endPoint is the configuration of an end point that is to do what c says; nil: it has all defaults.
+func (n *Node) endPoint(c *topology.FEPConfig) (fep.Config, error) {
+	cfg := n.cfg
+	p := &cfg.Node
+	fc := fep.Config{MAC: p.Ports[0].MAC, NextHop: cfg.Peers[0].MAC, Addr4: p.Addr4, Addr6: p.Addr6,
+		PayloadMTU: cfg.PayloadMTU, Window: cfg.Around.BDP, Class: cfg.Class,
+		CSIGCompactTPID: wire.EtherType(cfg.CSIG[0]), CSIGWideTPID: wire.EtherType(cfg.CSIG[1]), ByRef: n.mem.Pool != nil,
+		DSCPData: cfg.DSCP.Data, DSCPRetx: cfg.DSCP.Retx, DSCPControl: cfg.DSCP.Control,
+		Incarnation: uint64(cfg.Start),
+		DSCPTrimmed: cfg.DSCP.Trimmed, DSCPTrimmedLastHop: cfg.DSCP.LastHop, DSCPUnmanaged: cfg.DSCP.Unreliable}
+	if c != nil {
+		if err := manage(&fc, c, cfg); err != nil {
+			return fc, err
+		}
+		semantics(c, &fc)
+	}
+	if cfg.Real { // at the wall's pace timers must bear the machine's jitter (uet-pds-ses 20, preset real), and so must windows
+		fc.Window = min(fc.Window, realWindow)
+		if cfg.Peers[0].End {
+			fc.Window = directWindow
+			if fc.AckGenTrigger == 0 {
+				fc.AckGenTrigger = directAck
+			}
+		}
+		fc.RTOInit, fc.NackRetxTime, fc.ClearTime, fc.MaxAckDelay = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 2*time.Millisecond
+		fc.NewPDCTime, fc.CloseReqTime = 100*time.Millisecond, 50*time.Millisecond
+	}
+	return fc, nil
+}
+
 // manage sets up congestion management. At the wall's pace round trips are the machine's, and only the fixed window makes sense.
-func manage(fc *fep.Config, cfg *ctl.Config) error {
-	p := cfg.Node.FEP
-	fc.Balance.RTT = cfg.BaseRTT
-	if p.AckEach {
-		fc.AckGenTrigger = -1
-	}
-	if p.CC == "" || cfg.Real {
-		return nil
-	}
-	a, err := cms.ParseAlgorithm(p.CC)
+func manage(fc *fep.Config, c *topology.FEPConfig, cfg *ctl.Config) error {
+	d, err := c.Delivery(cfg.Around)
 	if err != nil {
 		return err
 	}
-	fc.CC = &cms.Config{Algorithm: a, Net: cms.Network{Rate: cfg.Node.Ports[0].Rate, BaseRTT: cfg.BaseRTT, Trimming: cfg.Trims}}
+	fc.Ordered = c.Ordered
+	fc.Window, fc.LB, fc.Balance, fc.AckGenTrigger, fc.CSIG = d.Window, d.LB, d.Balance, d.AckGenTrigger, d.CSIG
+	if cfg.Real {
+		return nil
+	}
+	fc.NoDFC = d.NoDFC
+	fc.CC, fc.NoInfer, fc.NoECN, fc.NoRTT, fc.NoTrim = d.CC, d.NoInfer, d.NoECN, d.NoRTT, d.NoTrim
+	fc.RTOInit, fc.RTOConstant, fc.MaxRTORetx = d.RTOInit, d.RTOConstant, d.MaxRTORetx
 	return nil
+}
+
+// configure prepares an end point for a run that has settings of its own, or is the first after one that had: nil where it stays as it is.
+// The settings in force are those of the latest run that was scheduled.
+func (n *Node) configure(r *ctl.Run) (*fep.Config, error) {
+	if n.FEP == nil {
+		return nil, nil
+	}
+	want := r.FEP
+	if want == nil {
+		want = n.cfg.Node.FEP
+	}
+	if reflect.DeepEqual(want, n.inForce) {
+		return nil, nil
+	}
+	if r.Warm {
+		return nil, errors.New("run: a warm one keeps windows and PDCs as they are, and the settings of end points would change: run it cold, or with the settings of the run before")
+	}
+	fc, err := n.endPoint(want)
+	if err == nil {
+		err = n.FEP.Check(fc)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	n.inForce = want
+	return &fc, nil
 }
 
 // semantics says what an end point does with messages. Numbers of which 0 is none are -1 there.
@@ -279,14 +325,10 @@ func Groups(routes []topology.Route) []ctl.RouteGroup {
 // Config describes node id of a plan to itself.
 func Config(plan *topology.Plan, id int, seed uint64, routes []topology.Route) *ctl.Config {
 	p := &plan.Nodes[id]
-	c := &ctl.Config{Node: *p, Peers: Peers(plan, id), LabSeed: seed, PayloadMTU: plan.PayloadMTU, DSCP: plan.DSCP, Window: plan.BDP, Routes: Groups(routes)}
-	if p.FEP != nil && p.FEP.Window > 0 {
-		c.Window = p.FEP.Window
-	}
+	c := &ctl.Config{Node: *p, Peers: Peers(plan, id), LabSeed: seed, PayloadMTU: plan.PayloadMTU, DSCP: plan.DSCP, Routes: Groups(routes)}
 	if p.Kind == topology.KindFEP {
-		c.BaseRTT = plan.BaseRTT
+		c.Around = plan.Around(id)
 		if sw := plan.Nodes[p.Ports[0].Peer].Switch; sw != nil {
-			c.Trims = sw.Trim.Enabled
 			c.Class, c.CSIG = sw.Classes[plan.DSCP.Data], [2]uint16{sw.CSIG.Compact, sw.CSIG.Wide}
 		}
 	}

@@ -143,6 +143,45 @@ func TestChangesThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
+// TestSettingsOfARun: they hold for a run, the next one has the topology's again, and a warm one is refused where they would change.
+func TestSettingsOfARun(t *testing.T) {
+	p := plan(t, "pair")
+	n, _ := make1(t, p, 0)
+	over := func(cc string) *topology.FEPConfig {
+		c, err := p.OverrideFEP(0, map[string]string{"cc": cc, "evs": "64", "lb": "reps"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	wrong := over("swift")
+	wrong.Control.Swift.MaxWnd = 1
+	for i, c := range []struct {
+		fep  *topology.FEPConfig
+		warm bool
+		want string // the algorithm in force; empty: the run is refused
+	}{
+		{nil, true, "none"}, {over("nscc"), false, "nscc"}, {over("nscc"), true, "nscc"}, {over("swift"), true, ""}, {nil, true, ""}, {wrong, false, ""}, {over("swift"), false, "swift"}, {nil, false, "none"}, {nil, true, "none"},
+	} {
+		at := n.Now() + 1000
+		err := n.StartRun(ctl.Run{At: at, Warm: c.warm, FEP: c.fep})
+		if (err != nil) != (c.want == "") {
+			t.Errorf("run %d: %v", i, err)
+		}
+		n.Advance(at)
+		if err != nil {
+			continue
+		}
+		got := "none"
+		if cc := n.FEP.Config().CC; cc != nil {
+			got = cc.Algorithm.String()
+		}
+		if got != c.want || (got != "none") != (n.FEP.Config().Balance.EVs == 64) {
+			t.Errorf("run %d: %s with %d EVs, want %s", i, got, n.FEP.Config().Balance.EVs, c.want)
+		}
+	}
+}
+
 // TestRunForgetsWhatIsUnderWay begins a run while a frame is on its way over a slow link: it was sent before the run, though
 // it is due long after a frame that is sent in the run can be.
 func TestRunForgetsWhatIsUnderWay(t *testing.T) {
@@ -200,7 +239,7 @@ func TestConfigTellsANodeWhatItIs(t *testing.T) {
 	p := plan(t, "fat-tree-2x2")
 	for id := range p.Nodes {
 		c := Config(p, id, 9, p.Routes(nil)[id])
-		if c.Node.Name != p.Nodes[id].Name || c.LabSeed != 9 || c.Window != p.BDP || c.Gateway != nil || len(c.Peers) != len(p.Nodes[id].Ports) {
+		if c.Node.Name != p.Nodes[id].Name || c.LabSeed != 9 || (p.Nodes[id].FEP != nil) != (c.Around.BDP == p.BDP) || c.Gateway != nil || len(c.Peers) != len(p.Nodes[id].Ports) {
 			t.Errorf("%s: %+v", p.Nodes[id].Name, c)
 		}
 		for i, q := range c.Peers {

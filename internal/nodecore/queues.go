@@ -70,3 +70,16 @@ func QueueResults(plan *topology.Plan, before, after [][]ctl.Queue) []workload.Q
 	})
 	return list
 }
+
+// PeakQueue is the most that waited in any egress queue of a switch since the run began, in bytes.
+func PeakQueue(plan *topology.Plan, queues [][]ctl.Queue) (most uint64) {
+	for id := range queues {
+		if plan.Nodes[id].Kind != topology.KindSwitch {
+			continue
+		}
+		for i := range queues[id] {
+			most = max(most, queues[id][i].C[link.QPeak.String()])
+		}
+	}
+	return most
+}

@@ -44,10 +44,17 @@ func (n *Node) StartRun(r ctl.Run) error {
 			return fmt.Errorf("run: rank %d: %d are to be reached", rank, len(r.Peers))
 		}
 	}
+	change, err := n.configure(&r)
+	if err != nil {
+		return err
+	}
 	before := n.Mark()
 	n.Node.Change(r.At, func(now vt.Time) {
 		n.part = nil
 		n.closeOthers(now, p)
+		if change != nil {
+			n.FEP.Configure(*change)
+		}
 		if !r.Warm {
 			n.DropArrivals(before)
 			n.Node.StartRun(now, r.Seed)
@@ -55,6 +62,7 @@ func (n *Node) StartRun(r ctl.Run) error {
 				n.AfterReset(now)
 			}
 		}
+		n.sample(now, &r)
 		if len(r.Ranks) == 0 {
 			return
 		}

@@ -75,6 +75,9 @@ type proc struct {
 	clk    *clock.ClockPage
 	core   *nodecore.Node
 	loop   *loop
+
+	windows  *ctl.Windows // changes that the daemon has not been told of; nil: it does not want to know
+	nWindows int          // how many
 }
 
 func run(h ctl.Hello, dir string) error {
@@ -303,12 +306,6 @@ func (p *proc) message(m *ctl.Message) error {
 			files = append(files, f)
 			defer f.Close()
 		}
-	case "pdcs":
-		data = p.pdcs(m.From)
-	case "queues":
-		data = p.core.Queues()
-	case "lldp":
-		data = p.core.Neighbours(p.loop.horizon)
 	case "switch":
 		if p.core.Switch == nil {
 			err = errors.New("switch: not one")
@@ -316,7 +313,10 @@ func (p *proc) message(m *ctl.Message) error {
 		}
 		data = p.core.Switch.Status(p.loop.horizon)
 	default:
-		err = fmt.Errorf("message %q: not known", m.Op)
+		var ok bool
+		if data, err, ok = p.look(m); !ok {
+			err = fmt.Errorf("message %q: not known", m.Op)
+		}
 	}
 	if m.Op == "run" && err == nil {
 		p.loop.enter()
