@@ -59,9 +59,10 @@ type Node struct {
 type Port struct {
 	Name    string        `json:"name"` // eth1, eth2, …
 	MAC     [6]byte       `json:"mac"`
-	Link    int           `json:"link"`       // index into Plan.Links
-	Peer    int           `json:"peer"`       // node id at the other end
-	PeerIdx int           `json:"peerPort"`   // index into that node's Ports
+	Link    int           `json:"link"`     // index into Plan.Links
+	Peer    int           `json:"peer"`     // node id at the other end
+	PeerIdx int           `json:"peerPort"` // index into that node's Ports
+	LLDP    bool          `json:"lldp,omitempty"`
 	Rate    int64         `json:"rateBps"`    // bits per second
 	Delay   time.Duration `json:"delayNs"`    // propagation
 	MTU     int           `json:"mtu"`        // IP bytes
@@ -76,6 +77,7 @@ type Link struct {
 	Name  string        `json:"name"`
 	A     End           `json:"a"`
 	B     End           `json:"b"`
+	LLDP  bool          `json:"lldp,omitempty"` // both ports speak LLDP
 	Rate  int64         `json:"rateBps"`
 	Delay time.Duration `json:"delayNs"`
 	MTU   int           `json:"mtu"`

@@ -57,6 +57,7 @@ type Defaults struct {
 
 // LinkParams describe both directions of a link.
 type LinkParams struct {
+	LLDP  string        // on or off: both ports tell each other who they are; default off
 	Rate  int64         // bits per second; default 400 Gb/s
 	Delay time.Duration // propagation; default 500 ns
 	MTU   int           // IP bytes; default 4500
@@ -160,6 +161,7 @@ const (
 	defaultRate         = int64(400_000_000_000)
 	defaultDelay        = 500 * time.Nanosecond
 	defaultMTU          = 4500
+	lldpOn              = "on"
 	defaultLatency      = 500 * time.Nanosecond
 	defaultHash         = "mix"
 	defaultCC           = "fixed"
@@ -173,6 +175,9 @@ const (
 
 // over lays the values set in p over those of base.
 func (p LinkParams) over(base LinkParams) LinkParams {
+	if p.LLDP != "" {
+		base.LLDP = p.LLDP
+	}
 	if p.Rate != 0 {
 		base.Rate = p.Rate
 	}

@@ -99,6 +99,9 @@ func (n *Node) Attach(core Core) {
 	n.reset(0)
 }
 
+// Interpose puts core before the one that is attached, whose calls it passes on. Nothing is reset.
+func (n *Node) Interpose(core Core) { n.core = core }
+
 // Now is the time of the event being handled.
 func (n *Node) Now() vt.Time { return n.now }
 

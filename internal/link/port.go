@@ -184,13 +184,20 @@ func (p *Port) Enqueue(now vt.Time, q int, f *Frame) bool {
 	return true
 }
 
-// EnqueueControl queues a MAC control frame.
+// EnqueuePause queues a PAUSE or PFC frame.
+func (p *Port) EnqueuePause(now vt.Time, f *Frame) {
+	if !p.imp.Down {
+		p.C[PauseTx]++
+	}
+	p.EnqueueControl(now, f)
+}
+
+// EnqueueControl queues a frame that goes before all that the scheduler has, and is never paused.
 func (p *Port) EnqueueControl(now vt.Time, f *Frame) {
 	if p.imp.Down {
 		p.Drop(DropDown, f)
 		return
 	}
-	p.C[PauseTx]++
 	p.ctlq.push(f)
 	p.Kick(now)
 }

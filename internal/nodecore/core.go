@@ -45,8 +45,9 @@ type Node struct {
 	cfg     *ctl.Config
 	inForce *topology.FEPConfig // of the end point, from the latest run on
 
-	names  []string // of the ports
-	plain  []bool   // those that know no LLR: the far end is no lab node, or time is the wall's
+	names  []string    // of the ports
+	plain  []bool      // those that know no LLR: the far end is no lab node, or time is the wall's
+	lldp   *neighbours // nil: no link has LLDP
 	mem    *Memory
 	part   *part                    // nil: none
 	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
@@ -149,6 +150,7 @@ func (n *Node) makeSwitch(cfg *ctl.Config) error {
 		return fmt.Errorf("node %s: %w", p.Name, err)
 	}
 	n.Switch.SetRoutes(routes)
+	n.addNeighbours(cfg, n.Switch)
 	return nil
 }
 
@@ -163,6 +165,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 	}
 	n.inForce = p.FEP
 	n.FEP = fep.New(n.Node, fc)
+	n.addNeighbours(cfg, n.FEP)
 	return nil
 }
 
@@ -319,6 +322,9 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 		if c.Impair != nil {
 			p.SetImpair(now, *c.Impair)
+			if n.lldp != nil {
+				n.lldp.linkChanged(now, c.Port)
+			}
 			if n.Switch != nil {
 				n.Switch.LinksChanged()
 			}
