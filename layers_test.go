@@ -39,7 +39,7 @@ var layers = [][]string{
 
 // cores are state machines without input and output: everything that decides a result. The same code runs in a node and
 // in the simulator, so nothing in it may depend on the machine.
-var cores = []string{"wire", "internal/vt", "internal/link/llr", "internal/link", "internal/lldp", "internal/wheel", "fep/cms", "internal/engine", "fep", "switchd", "workload", "sim"}
+var cores = []string{"wire", "internal/vt", "internal/link/llr", "internal/link/cbfc", "internal/link", "internal/lldp", "internal/wheel", "fep/cms", "internal/engine", "fep", "switchd", "workload", "sim"}
 
 // isCore says whether a package is a core or part of one. fep/client is the other side of the FEP: the processes that use it.
 func isCore(dir string) bool {

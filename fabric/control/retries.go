@@ -22,6 +22,18 @@ func portLLR(page *clock.NodePage, port int) (c llr.Counters, used bool) {
 	return c, used
 }
 
+// linkCounters says which of a port's counters are of something that it has or had: link layer retry and CBFC have theirs only then.
+func linkCounters(page *clock.NodePage, port int) func(link.Counter) bool {
+	_, retry := portLLR(page, port)
+	credit := false
+	for c := link.FirstCBFC; c < link.NumCounters; c++ {
+		credit = credit || page.Ports[port][c].Load() != 0
+	}
+	return func(c link.Counter) bool {
+		return c < link.FirstLLR || c < link.FirstCBFC && retry || c >= link.FirstCBFC && credit
+	}
+}
+
 // retries sums the retries of every node.
 func (d *Daemon) retries() []retries {
 	all := make([]retries, len(d.nodes))

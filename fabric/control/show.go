@@ -29,13 +29,13 @@ func (d *Daemon) lab() api.Lab {
 		CreatedAt: d.created, Version: d.opt.Version, Nodes: len(d.plan.Nodes), Links: len(d.plan.Links), Rootless: d.opt.Rootless, Dir: d.dir.Path}
 }
 
-// portCounters gives a port's counters by name, those of link layer retry where there is any.
+// portCounters gives a port's counters by name, those of link layer retry and of CBFC where there is any.
 func (d *Daemon) portCounters(node, port int) map[string]uint64 {
 	m := make(map[string]uint64, link.NumCounters)
-	_, retry := portLLR(d.nodes[node].page, port)
+	used := linkCounters(d.nodes[node].page, port)
 	for c := range link.NumCounters {
-		if c >= link.FirstLLR && !retry {
-			break
+		if !used(c) {
+			continue
 		}
 		m[c.String()] = d.nodes[node].page.Ports[port][c].Load()
 	}

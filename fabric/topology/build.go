@@ -59,6 +59,7 @@ func (d *draft) plan() *Plan {
 	p.BaseRTT = baseRTT(p)
 	p.BDP = mulDiv(pointRate(p), int64(p.BaseRTT), 8*int64(time.Second))
 	d.planSizes(p)
+	d.planCBFC(p)
 	return p
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/fep/lb"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/switchd"
 )
@@ -68,7 +69,8 @@ type Port struct {
 	MTU     int           `json:"mtu"`        // IP bytes
 	Queue   int64         `json:"queueBytes"` // buffer of the egress queue, bytes: a switch's data queue; end points have the fabric's automatic size
 	BER     float64       `json:"ber,omitempty"`
-	LLR     *llr.Config   `json:"llr,omitempty"` // link layer retry, nil: off
+	LLR     *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
+	CBFC    *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.
@@ -81,8 +83,9 @@ type Link struct {
 	Rate  int64         `json:"rateBps"`
 	Delay time.Duration `json:"delayNs"`
 	MTU   int           `json:"mtu"`
-	BER   float64       `json:"ber,omitempty"` // probability that a bit arrives wrong
-	LLR   *llr.Config   `json:"llr,omitempty"` // link layer retry, nil: off
+	BER   float64       `json:"ber,omitempty"`  // probability that a bit arrives wrong
+	LLR   *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
+	CBFC  *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
 }
 
 // End names a port.

@@ -63,6 +63,7 @@ type LinkParams struct {
 	MTU   int           // IP bytes; default 4500
 	BER   *float64      // probability that a bit arrives wrong; default 0
 	LLR   LLRParams     // link layer retry; default off
+	CBFC  CBFCParams    // credit-based flow control; default off
 }
 
 // FEPParams describe a fabric end point.
@@ -190,7 +191,7 @@ func (p LinkParams) over(base LinkParams) LinkParams {
 	if p.BER != nil {
 		base.BER = p.BER
 	}
-	base.LLR = p.LLR.over(base.LLR)
+	base.LLR, base.CBFC = p.LLR.over(base.LLR), p.CBFC.over(base.CBFC)
 	return base
 }
 

@@ -58,6 +58,7 @@ func (p *LinkParams) fields() []field {
 		{key: "mtu", doc: "Largest IP packet in bytes.", def: "4500", to: count{to: &p.MTU, min: minMTU, max: maxMTU}},
 		{key: "ber", doc: "Probability that a bit arrives wrong, from the start: 1e-8.", def: "0", to: chance{ratio{&p.BER, 0.5}}},
 		{key: "llr", doc: "Link layer retry: on, off, or on with other parameters than usual.", def: wordOff, to: either{object{&p.LLR, "llr"}, word[string]{&p.LLR.Mode, []string{wordOff, wordOn}}}},
+		{key: "cbfc", doc: "Credit-based flow control: on, off, or on with other parameters than usual.", def: wordOff, to: either{object{&p.CBFC, "cbfc"}, word[string]{&p.CBFC.Mode, []string{wordOff, wordOn}}}},
 	}
 }
 

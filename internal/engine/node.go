@@ -53,7 +53,7 @@ type Node struct {
 	labSeed uint64
 	runSeed uint64
 	epoch   vt.Time
-	retries []func(now vt.Time) // LLRTimer of the ports
+	retries []func(now vt.Time) // LinkTimer of the ports
 }
 
 // Config describes a node.
@@ -78,7 +78,7 @@ func New(c Config, out Out) *Node {
 			pc.Pool = n.Pool
 		}
 		p := link.NewPort(i, pc, n, source{n})
-		n.Ports, n.retries = append(n.Ports, p), append(n.retries, p.LLRTimer)
+		n.Ports, n.retries = append(n.Ports, p), append(n.retries, p.LinkTimer)
 		if pc.LLR != nil {
 			n.ExpectLLR(i, 0)
 		}
@@ -138,8 +138,8 @@ func (n *Node) TxFreeAt(port int, t vt.Time) {
 	}
 }
 
-// LLRTimerAt implements link.Host.
-func (n *Node) LLRTimerAt(port int, t vt.Time) {
+// LinkTimerAt implements link.Host.
+func (n *Node) LinkTimerAt(port int, t vt.Time) {
 	n.q.Push(t, vt.ClassTimer, port, event{fn: n.retries[port]})
 }
 
@@ -267,7 +267,7 @@ func (n *Node) reset(now vt.Time) {
 	n.epoch = now
 	for i, p := range n.Ports {
 		p.Reset(n.Rand("port" + strconv.Itoa(i)))
-		p.BeginLLR(now)
+		p.Begin(now)
 	}
 	n.core.Reset(now)
 }

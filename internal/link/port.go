@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
@@ -16,8 +17,10 @@ type Host interface {
 	TxFreeAt(port int, t vt.Time)
 	// Transmit takes a frame whose Due is set; the frame leaves for the far end now.
 	Transmit(port int, f *Frame)
-	// LLRTimerAt asks for a call of LLRTimer at t.
-	LLRTimerAt(port int, t vt.Time)
+	// LinkTimerAt asks for a call of LinkTimer at t.
+	LinkTimerAt(port int, t vt.Time)
+	// Now is the time of the event that is being handled.
+	Now() vt.Time
 }
 
 // Source is asked for the next frame when the serializer is free and the queue is empty: an end point builds a packet
@@ -41,6 +44,7 @@ type Config struct {
 	MAC    wire.MAC    // source of its ordered sets
 	Pool   *Pool       // for these; needed where there is LLR
 	LLR    *llr.Config // link layer retry, at both ends alike; nil: none until SetLLR says so
+	CBFC   *cbfc.Setup // credit-based flow control, at both ends alike; nil: none
 }
 
 // Port is the egress of one direction of a link, and the ingress check of the other.
@@ -68,10 +72,11 @@ type Port struct {
 	cuts   [8]cut // the latest intervals in which the receiving side was down, the newest at nCuts-1 modulo their number
 	nCuts  int
 
-	llr   *retry  // nil: none
-	sets  bool    // there is LLR, or may be soon
-	seed  uint64  // of its handshakes
-	began vt.Time // when the run began: the latest BeginLLR
+	llr   *retry   // nil: none
+	sets  bool     // there is LLR, or may be soon
+	seed  uint64   // of its handshakes
+	crd   *credits // nil: no CBFC
+	began vt.Time  // when the run began: the latest Begin
 
 	series *Series // nil: nobody wants it
 }
@@ -87,6 +92,10 @@ func NewPort(index int, cfg Config, host Host, src Source) *Port {
 		p.makeLLR(*cfg.LLR)
 		p.llr.tx.Reset(0, 0)
 		p.llr.rx.Reset(0)
+	}
+	if cfg.CBFC != nil {
+		p.sets = true
+		p.resetCredits(0)
 	}
 	return p
 }
@@ -134,6 +143,7 @@ func (p *Port) Reset(rng *rand.Rand) {
 	p.freePs, p.armed, p.last = 0, unarmed, 0
 	p.dmg.reset(rng)
 	p.resetLLR(rng)
+	p.crd = nil // of the frames of the run before nobody gives credits back any more
 	p.C[QueueBytes], p.C[QueuePeak] = 0, 0
 }
 
@@ -245,15 +255,15 @@ func (p *Port) TxFree(now vt.Time) {
 func (p *Port) run(now vt.Time) {
 	for !p.imp.Down {
 		if at := vt.Time((p.freePs + 999) / 1000); at > now {
-			if p.cfg.Queued && p.sched.n == 0 && p.ctlq.n == 0 && (p.llr == nil || !p.pendingRetry()) {
+			if p.cfg.Queued && p.sched.n == 0 && p.ctlq.n == 0 && (p.llr == nil || !p.pendingRetry()) && (p.crd == nil || !p.crd.due(now)) {
 				return
 			}
 			p.armed = at
 			p.host.TxFreeAt(p.Index, at)
 			return
 		}
-		if p.llr != nil {
-			f, wait := p.nextRetry(now)
+		if p.llr != nil || p.crd != nil {
+			f, wait := p.nextLink(now)
 			if wait {
 				return
 			}
@@ -264,8 +274,12 @@ func (p *Port) run(now vt.Time) {
 		}
 		f := p.ctlq.pop()
 		if f == nil && p.sched.active != 0 {
+			if p.crd != nil {
+				p.sched.broke = p.crd.gate(now)
+			}
 			if f = p.sched.next(now); f != nil {
 				p.gauge(now)
+				f.settle()
 				p.src.Dequeued(now, p.Index, f, true)
 				c := &p.sched.stats[f.Queue].C
 				c[QTxFrames]++
@@ -286,6 +300,9 @@ func (p *Port) run(now vt.Time) {
 				continue
 			}
 		}
+		if p.crd != nil {
+			p.crd.pay(now, f)
+		}
 		p.send(now, f)
 	}
 }
@@ -297,7 +314,7 @@ func (p *Port) send(now vt.Time, f *Frame) {
 	if p.freePs > start-1000 && p.freePs < start {
 		start = p.freePs
 	}
-	if p.llr != nil && f.kind == kindSets {
+	if p.sets && f.kind == kindSets {
 		p.freePs = start + setsPs(len(f.B)-wire.EthLen, p.rate)
 	} else {
 		p.freePs = start + LinePs(len(f.B), p.rate)
@@ -365,6 +382,9 @@ func (p *Port) SetImpair(now vt.Time, imp Impair) {
 		p.signal(now)
 	}
 	if !imp.Down {
+		if was.Down && p.crd != nil {
+			p.crd.force(now)
+		}
 		p.Kick(now)
 	}
 }
@@ -389,6 +409,9 @@ func (p *Port) Flush(now vt.Time, queues uint8, why Counter) {
 			p.Drop(why, f)
 		}
 	}
+	if p.crd != nil {
+		p.crd.idle(now)
+	}
 	p.gauge(now)
 }
 
@@ -411,12 +434,16 @@ func (p *Port) pause(now vt.Time, m *wire.Pause) {
 	p.Kick(now)
 }
 
-// Paused is the set of queues, by bit, that the far end has stopped. A source that sends in such a class waits.
-func (p *Port) Paused(now vt.Time) uint8 {
-	if p.sched.paused == 0 {
-		return 0
+// Paused is the set of queues, by bit, that the far end has stopped, or for whose longest frame it has no credits. A source that sends
+// in such a class waits.
+func (p *Port) Paused(now vt.Time) (queues uint8) {
+	if p.sched.paused != 0 {
+		queues = p.sched.stopped(now)
 	}
-	return p.sched.stopped(now)
+	if p.crd != nil {
+		queues |= p.crd.short()
+	}
+	return queues
 }
 
 // PausedFor is how long, up to now, the far end has stopped queue q in all of this run.
@@ -483,6 +510,9 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 			return false
 		}
 		f.Damaged = false // the frame that it is now is the one that goes on
+	}
+	if p.crd != nil && !p.crd.receive(now, f) {
+		return false
 	}
 	f.LLR = 0
 	p.C[RxFrames]++

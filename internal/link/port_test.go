@@ -60,7 +60,9 @@ func (r *rig) TxFreeAt(port int, t vt.Time) {
 	r.free = slices.Insert(r.free, at, t)
 }
 
-func (r *rig) LLRTimerAt(int, vt.Time) {}
+func (r *rig) LinkTimerAt(int, vt.Time) {}
+
+func (r *rig) Now() vt.Time { return r.now }
 
 func (r *rig) Transmit(port int, f *Frame) {
 	if !r.mute {

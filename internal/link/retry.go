@@ -18,7 +18,7 @@ type retry struct {
 	tx    *llr.TX
 	rx    *llr.RX
 	kept  []*Frame
-	armed vt.Time // the earliest LLRTimer call that is under way, Never if none is
+	armed vt.Time // the earliest LinkTimer call that is under way, Never if none is
 	held  bool    // the link is down, but not for so long yet that what waits is dropped
 	since vt.Time // the scheduler is held up from then on, unarmed if it is not
 	waits int64   // ns for which it was before
@@ -109,9 +109,12 @@ func (p *Port) resetLLR(rng *rand.Rand) {
 	x.rx.Reset(0)
 }
 
-// BeginLLR has link layer retry follow the link's state after Reset at now.
-func (p *Port) BeginLLR(now vt.Time) {
+// Begin ends Reset, at now: link layer retry follows the link's state, and all credits are there.
+func (p *Port) Begin(now vt.Time) {
 	p.began = now
+	if p.cfg.CBFC != nil {
+		p.resetCredits(now)
+	}
 	if p.llr != nil {
 		p.signal(now)
 	}
@@ -162,14 +165,20 @@ func (p *Port) retried(now vt.Time) {
 			p.Changed(now)
 		}
 	}
+	if p.crd != nil {
+		p.crd.flushed(now, p.C.LLR()[llr.TxFlushes])
+	}
 	if at := max(min(x.tx.Deadline(), x.rx.Deadline()), now); at < x.armed {
 		x.armed = at
-		p.host.LLRTimerAt(p.Index, at)
+		p.host.LinkTimerAt(p.Index, at)
 	}
 }
 
-// LLRTimer is the call that LLRTimerAt asks for.
-func (p *Port) LLRTimer(now vt.Time) {
+// LinkTimer is the call that LinkTimerAt asks for.
+func (p *Port) LinkTimer(now vt.Time) {
+	if p.crd != nil {
+		p.crd.timer(now)
+	}
 	x := p.llr
 	if x == nil {
 		return
@@ -183,16 +192,32 @@ func (p *Port) LLRTimer(now vt.Time) {
 	p.Kick(now)
 }
 
-// nextRetry gives what LLR has for the line: ordered sets, or MAC control that goes between them, or a frame once more. wait says that
-// the scheduler has to wait.
-func (p *Port) nextRetry(now vt.Time) (f *Frame, wait bool) {
-	x := p.llr
-	if x.tx.WantsInit() || x.rx.Wants() {
+// nextLink gives what goes before the scheduler's frames: ordered sets, MAC control, what LLR sends once more, then a CC_Update, which LLR
+// numbers like the data that it speaks of. wait says that the scheduler has to wait.
+func (p *Port) nextLink(now vt.Time) (f *Frame, wait bool) {
+	if x := p.llr; x != nil && (x.tx.WantsInit() || x.rx.Wants()) || p.crd != nil && p.crd.rx.Deadline(now) <= now {
 		return p.orderedSets(now), false
 	}
 	if f := p.ctlq.pop(); f != nil {
 		return f, false
 	}
+	if p.llr != nil {
+		if f, wait := p.nextRetry(now); f != nil || wait {
+			return f, wait
+		}
+	}
+	if p.crd != nil {
+		f = p.crd.consumed(now)
+	}
+	if f != nil && p.llr != nil {
+		f = p.protect(now, f)
+	}
+	return f, false
+}
+
+// nextRetry gives a frame that LLR sends once more. wait says that the scheduler has to wait.
+func (p *Port) nextRetry(now vt.Time) (f *Frame, wait bool) {
+	x := p.llr
 	if seq, ok := x.tx.NextReplay(now); ok {
 		f := x.kept[int(seq)&(len(x.kept)-1)].Copy()
 		f.LLR = wire.LLRWord(wire.LLREligible, wire.LLRFlagReplay, seq)
@@ -219,9 +244,16 @@ func (p *Port) pendingRetry() bool {
 
 // orderedSets makes a frame of all the ordered sets that wait for the line.
 func (p *Port) orderedSets(now vt.Time) *Frame {
-	x := p.llr
 	f := p.cfg.Pool.Get()
 	f.B = wire.AppendCtlOSHeader(f.B, p.cfg.MAC)
+	f.kind = kindSets
+	if p.crd != nil {
+		p.crd.freedUpdate(now, f)
+	}
+	x := p.llr
+	if x == nil {
+		return f
+	}
 	if x.tx.WantsInit() {
 		seq, data := x.tx.Init(now)
 		f.B = wire.AppendLLRInit(f.B, wire.CtlOSInit, seq, data)
@@ -236,7 +268,6 @@ func (p *Port) orderedSets(now vt.Time) *Frame {
 		}
 		f.B = wire.AppendLLRSeq(f.B, kind, seq)
 	}
-	f.kind = kindSets
 	p.retried(now)
 	return f
 }
@@ -263,7 +294,7 @@ func (p *Port) protect(now vt.Time, f *Frame) *Frame {
 	return g
 }
 
-// eligible says whether LLR protects a frame: IP packets, but no neighbour discovery. What is repeated anyhow goes without.
+// eligible says whether LLR protects a frame: IP packets but no neighbour discovery, and CC_Updates. What is repeated anyhow goes without.
 func eligible(b []byte) bool {
 	const nextHeader, icmp6, firstND, lastND = 6, 58, 133, 137
 	if len(b) < wire.EthLen {
@@ -275,6 +306,8 @@ func eligible(b []byte) bool {
 	case wire.EtherIPv6:
 		const l4 = wire.EthLen + wire.IPv6Len
 		return len(b) <= l4 || b[wire.EthLen+nextHeader] != icmp6 || b[l4] < firstND || b[l4] > lastND
+	case wire.EtherMACControl:
+		return wire.IsMACControlExtension(b[wire.EthLen:])
 	}
 	return false
 }
@@ -349,6 +382,10 @@ func (p *Port) takeSets(now vt.Time, body []byte) {
 			x.rx.Init(s.Seq(), s.InitData())
 		case wire.CtlOSInitEcho:
 			x.tx.Echo(now, s.Seq(), s.InitData())
+		case wire.CtlOSCFUpdate:
+			if p.crd != nil {
+				p.crd.tx.CFUpdate(now, s)
+			}
 		}
 	}
 	p.answered(now)

@@ -15,7 +15,7 @@ type wireload struct {
 	pool *Pool
 	p    [2]*Port
 	in   [2]fifo       // on their way to a port
-	at   [2][2]vt.Time // when a port is called: TxFree, LLRTimer
+	at   [2][2]vt.Time // when a port is called: TxFree, LinkTimer
 	got  int
 	now  vt.Time
 }
@@ -26,7 +26,8 @@ type wireHost struct {
 }
 
 func (h wireHost) TxFreeAt(_ int, t vt.Time)           { h.w.at[h.i][0] = t }
-func (h wireHost) LLRTimerAt(_ int, t vt.Time)         { h.w.at[h.i][1] = min(h.w.at[h.i][1], t) }
+func (h wireHost) LinkTimerAt(_ int, t vt.Time)        { h.w.at[h.i][1] = min(h.w.at[h.i][1], t) }
+func (h wireHost) Now() vt.Time                        { return h.w.now }
 func (h wireHost) Transmit(_ int, f *Frame)            { h.w.in[1-h.i].push(f) }
 func (h wireHost) NextFrame(vt.Time, int) *Frame       { return nil }
 func (h wireHost) Dequeued(vt.Time, int, *Frame, bool) {}
@@ -76,7 +77,7 @@ func (w *wireload) frame(n int) {
 			w.p[port].TxFree(w.now)
 		default:
 			w.at[port][1] = vt.Never
-			w.p[port].LLRTimer(w.now)
+			w.p[port].LinkTimer(w.now)
 		}
 	}
 }

@@ -30,10 +30,11 @@ type line struct {
 	q      vt.Queue[func(now vt.Time)]
 	now    vt.Time
 	ends   [2]*end
-	sets   [2][8]int // ordered sets that left a port, by type
-	words  []uint32  // LLR words that left port 0
-	plain  int       // frames without one that left port 0, ordered sets left aside
+	sets   [2][32]int // ordered sets that left a port, by type
+	words  []uint32   // LLR words that left port 0
+	plain  int        // frames without one that left port 0, ordered sets left aside
 	meddle func(from int, f *Frame) []*Frame
+	keep   func(now vt.Time, to int, f *Frame) // takes what was delivered, if not nil
 }
 
 type lineHost struct {
@@ -45,9 +46,11 @@ func (h lineHost) TxFreeAt(_ int, t vt.Time) {
 	h.l.q.Push(t, vt.ClassTxFree, h.from, h.l.ends[h.from].p.TxFree)
 }
 
-func (h lineHost) LLRTimerAt(_ int, t vt.Time) {
-	h.l.q.Push(t, vt.ClassTimer, h.from, h.l.ends[h.from].p.LLRTimer)
+func (h lineHost) LinkTimerAt(_ int, t vt.Time) {
+	h.l.q.Push(t, vt.ClassTimer, h.from, h.l.ends[h.from].p.LinkTimer)
 }
+
+func (h lineHost) Now() vt.Time { return h.l.now }
 
 func (h lineHost) Transmit(_ int, f *Frame) {
 	l := h.l
@@ -73,7 +76,9 @@ func (h lineHost) Transmit(_ int, f *Frame) {
 	to := l.ends[1-h.from]
 	for _, f := range all {
 		l.q.Push(f.Due, vt.ClassArrival, 1-h.from, func(now vt.Time) {
-			if to.p.Received(now, f) {
+			if ok := to.p.Received(now, f); ok && l.keep != nil {
+				l.keep(now, 1-h.from, f)
+			} else if ok {
 				to.got = append(to.got, binary.BigEndian.Uint32(f.B[34:]))
 				f.Release()
 			}
@@ -92,7 +97,7 @@ func newLine(t testing.TB, cfg *llr.Config, delay time.Duration) *line {
 		l.ends[i].p.Reset(rand.New(rand.NewPCG(uint64(i), 7)))
 	}
 	for i := range 2 {
-		l.ends[i].p.BeginLLR(0)
+		l.ends[i].p.Begin(0)
 	}
 	return l
 }

@@ -447,7 +447,7 @@ func TestLLR27_NoLLRWhereNobodyWantsIt(t *testing.T) {
 	l.offer(0, 1000, 1000)
 	l.run(ms)
 	l.whole(0, 1000)
-	if len(l.words) != 0 || l.plain != 1000 || l.sets != [2][8]int{} {
+	if len(l.words) != 0 || l.plain != 1000 || l.sets != [2][32]int{} {
 		t.Errorf("%d frames with a number, ordered sets %v", len(l.words), l.sets)
 	}
 }
@@ -582,7 +582,7 @@ func TestLLRBeginsWithARun(t *testing.T) {
 				on()
 			}
 			p.Reset(rand.New(rand.NewPCG(uint64(i), 9)))
-			p.BeginLLR(l.now)
+			p.Begin(l.now)
 			if !first {
 				on()
 			}

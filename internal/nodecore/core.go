@@ -90,10 +90,10 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: mem.Pool}
 	n := &Node{cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
 	for i, q := range p.Ports {
-		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR}
+		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC}
 		n.plain = append(n.plain, cfg.Real || !cfg.Peers[i].Lab)
 		if n.plain[i] {
-			c.LLR = nil
+			c.LLR, c.CBFC = nil, nil
 		}
 		ec.Ports = append(ec.Ports, c)
 		n.names = append(n.names, q.Name)

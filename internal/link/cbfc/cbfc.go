@@ -114,6 +114,12 @@ type Config struct {
 	Watchdog time.Duration
 }
 
+// Setup is CBFC of a link, both directions alike.
+type Setup struct {
+	Config
+	Profile Profile
+}
+
 // Fill puts the defaults in the place of zeros.
 func (c *Config) Fill() {
 	set := func(v *int, d int) {

@@ -229,10 +229,10 @@ func TestCBFC09_BadCCUpdates(t *testing.T) {
 		b []byte
 		c Counter
 	}{{bad(0, 1), CCBadOpcode}, {bad(2, 0xFB), CCBadCID}, {bad(5, 0), CCBadType}, {bad(5, 3), CCBadType}, {good[:45], CCShort}, {nil, CCBadOpcode}} {
-		was := r.C
+		was := *r.C
 		r.CCUpdate(1, x.b)
 		was[x.c]++
-		if r.C != was || r.VC(0) != (VCStats{}) {
+		if *r.C != was || r.VC(0) != (VCStats{}) {
 			t.Errorf("%x: counters %v, channel %+v: want only %v", x.b, r.C, r.VC(0), x.c)
 		}
 	}

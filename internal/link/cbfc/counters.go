@@ -5,8 +5,8 @@ import "time"
 // Counter numbers what a side of a direction counts.
 type Counter int
 
-// Counters of a sender (CF_Updates received, CC_Updates sent) and of a receiver (the other way round). Of those that only
-// one side knows, the other's stay 0.
+// Counters of a sender (CF_Updates received, CC_Updates sent) and of a receiver (the other way round). No counter is of both, so
+// that the two sides of a port can count in one place.
 const (
 	CFTx        Counter = iota // CF_Updates written
 	CCTx                       // CC_Updates written
@@ -23,7 +23,8 @@ const (
 	LeakCredits                // credits of lost frames that a CC_Update brought back
 	BackCredits                // credits taken back: more had arrived than was ever sent (frames doubled or overtaken)
 	Watchdogs                  // channels that waited too long without one CF_Update
-	Peak                       // gauge: the most credits that were out (sender) or taken (receiver) at once
+	Peak                       // gauge: the most credits that were out at once (sender)
+	HeldPeak                   // gauge: the most that were taken at once (receiver)
 	NumCounters
 )
 
@@ -31,7 +32,10 @@ const (
 type Counters [NumCounters]uint64
 
 var counterNames = [NumCounters]string{"cf_tx", "cc_tx", "cf_rx", "cc_rx", "cf_bad", "cf_stale", "cf_vc_off", "cc_bad_opcode", "cc_bad_cid", "cc_bad_type",
-	"cc_short", "cc_stale", "leak_recovered_credits", "taken_back_credits", "watchdog", "used_peak_credits"}
+	"cc_short", "cc_stale", "leak_recovered_credits", "taken_back_credits", "watchdog", "used_peak_credits", "held_peak_credits"}
+
+// IsGauge says whether the value can fall.
+func (c Counter) IsGauge() bool { return c == Peak || c == HeldPeak }
 
 // String is the counter's name in tables and metrics.
 func (c Counter) String() string { return counterNames[c] }

@@ -11,7 +11,7 @@ import (
 // Receiver is the receiving side: it owns the room that credits stand for. Its channels are off until Enable; frames of
 // channels that are off are not counted.
 type Receiver struct {
-	C Counters
+	C *Counters
 
 	cfg  Config
 	cell Cell
@@ -42,7 +42,7 @@ func NewReceiver(cfg Config, p *Profile) (*Receiver, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("CBFC: %w", err)
 	}
-	r := &Receiver{cfg: cfg}
+	r := &Receiver{C: new(Counters), cfg: cfg}
 	return r, r.Attach(p)
 }
 
@@ -100,7 +100,7 @@ func (r *Receiver) Stored(now vt.Time, vc int, credits uint32) {
 	v.cc = (v.cc + credits) & countMask
 	v.peak = max(v.peak, v.stored())
 	r.held += uint64(credits)
-	r.C[Peak] = max(r.C[Peak], r.held)
+	r.C[HeldPeak] = max(r.C[HeldPeak], r.held)
 	r.stir(now)
 }
 

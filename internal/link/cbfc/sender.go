@@ -19,7 +19,7 @@ var ErrOrder = errors.New("step out of order")
 // on the same line does it. Removal: Remove refuses new frames, those that wait still go, Drained makes the channel best
 // effort, and then the receiver disables it.
 type Sender struct {
-	C Counters
+	C *Counters
 
 	cfg   Config
 	cell  Cell
@@ -58,7 +58,7 @@ func NewSender(cfg Config) (*Sender, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("CBFC: %w", err)
 	}
-	return &Sender{cfg: cfg, ccAt: vt.Never, wdAt: vt.Never}, nil
+	return &Sender{C: new(Counters), cfg: cfg, ccAt: vt.Never, wdAt: vt.Never}, nil
 }
 
 // Cell says how the receiver counts frames.
@@ -175,6 +175,15 @@ func (s *Sender) Ready(now vt.Time, vc int, credits uint32) bool {
 	}
 	v.need = min(v.need, credits)
 	return false
+}
+
+// Room says whether a channel has credits for a frame that costs so many. It asks only: the channel does not wait for them.
+func (s *Sender) Room(vc int, credits uint32) bool {
+	bit := mask(vc)
+	if (s.on|s.draining)&bit == 0 {
+		return s.held&bit == 0
+	}
+	return s.fits(vc, credits)
 }
 
 func (s *Sender) fits(vc int, c uint32) bool {
