@@ -3,6 +3,8 @@
 
 GO       ?= go
 FUZZTIME ?= 30s
+# of a package's tests: a guard against hanging, also on a machine that is busy with other things
+TIMEOUT  ?= 40m
 FUZZDIRS ?= .
 BENCH    ?= .
 SHELL    := bash
@@ -62,17 +64,17 @@ test: test-unit test-race test-embedded test-docker ## all tests: unit, race, re
 .PHONY: test-unit
 test-unit: ## unit, property and simulator tests
 	$(call stage,unit tests)
-	@packages=$$($(GO) list ./... | grep -vE '/uetlab/($(LABS))$$'); $(GO) test $$packages
+	@packages=$$($(GO) list ./... | grep -vE '/uetlab/($(LABS))$$'); $(GO) test -timeout $(TIMEOUT) $$packages
 
 .PHONY: test-race
 test-race: ## the packages that use goroutines, under the race detector
 	$(call stage,race detector)
-	@CGO_ENABLED=1 $(GO) test -short -race $(RACE)
+	@CGO_ENABLED=1 $(GO) test -timeout $(TIMEOUT) -short -race $(RACE)
 
 .PHONY: test-embedded
 test-embedded: build ## real labs on the embedded runtime
 	$(call stage,integration on the embedded runtime)
-	@UETLAB_E2E_RUNTIME=embedded $(GO) test -count=1 -p 1 ./fabric/runtime/embedded ./e2e
+	@UETLAB_E2E_RUNTIME=embedded $(GO) test -timeout $(TIMEOUT) -count=1 -p 1 ./fabric/runtime/embedded ./e2e
 	$(call stage,packet delivery through veth pairs)
 	@if [ "$$(id -u)" = 0 ]; then \
 	  UETLAB_TEST_VETH=1 $(GO) test -count=1 -run 'Test[A-J][0-9][0-9]|TestSequences' ./fep; \
@@ -84,7 +86,7 @@ test-embedded: build ## real labs on the embedded runtime
 test-docker: build ## real labs on Docker; skipped with a loud line where no engine answers
 	$(call stage,integration on the docker runtime)
 	@if docker info >/dev/null 2>&1; then \
-	  UETLAB_E2E_RUNTIME=docker $(GO) test -count=1 -p 1 ./fabric/runtime/docker ./e2e; \
+	  UETLAB_E2E_RUNTIME=docker $(GO) test -timeout $(TIMEOUT) -count=1 -p 1 ./fabric/runtime/docker ./e2e; \
 	else \
 	  echo '!!! SKIPPED: no Docker engine answers, so NOTHING was tested on docker (make setup starts one)'; \
 	fi
@@ -125,6 +127,14 @@ fuzz: ## every fuzz target under FUZZDIRS (.) for FUZZTIME (30s)
 .PHONY: conformance
 conformance: ## run the tests of the specification's requirements and write docs/conformance.md (real labs need root)
 	@$(GO) run ./scripts/conformance
+
+.PHONY: labs
+labs: build ## play all experiments of labs/ in the simulator: claims, figures, pass or fail
+	@bin/uetlab compare labs/*.yaml --sim
+
+.PHONY: labs-table
+labs-table: build ## … and write what came of them into labs/README.md
+	@code=0; bin/uetlab compare labs/*.yaml --sim --format json > bin/.labs || code=$$?; [ $$code = 0 ] || [ $$code = 8 ]; $(GO) run ./scripts/labs < bin/.labs
 
 .PHONY: images
 images: build ## the image of the lab daemon, uetlab/labd (images of nodes are made by `uetlab up`)

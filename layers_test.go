@@ -18,7 +18,7 @@ const module = "github.com/uetlab/uetlab/"
 
 // layers lists all packages from the bottom up. A package imports from lower rows only.
 var layers = [][]string{
-	{"wire", "internal/vt", "workload/matrix", "internal/pktio", "internal/shm", "internal/nearest", "topologies", "fabric/labdir", "fabric/yamltree", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark", "scripts/conformance"},
+	{"wire", "internal/vt", "workload/matrix", "internal/pktio", "internal/shm", "internal/nearest", "topologies", "fabric/labdir", "fabric/yamltree", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark", "scripts/conformance", "scripts/labs"},
 	{"internal/link/llr", "internal/link/cbfc"},
 	{"internal/link", "internal/lldp", "internal/wheel", "fabric/capture/sequence", "fep/amo", "fep/cms", "fep/lb", "fep/match", "fep/mr", "scripts/wireshark/gen"},
 	{"internal/engine", "internal/clock", "fep/pds"},

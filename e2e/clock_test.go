@@ -56,7 +56,7 @@ func TestPauseLeavesNoTrace(t *testing.T) {
 	l := sharedLab(t)
 	l.freeClock(t)
 	want := simulate(t, &l.plan, workload.Spec{Workload: workload.Permutation, Size: 2 << 20, Iters: 1, Seed: 1}, nil)
-	l.clockTo(t, "cap", "50000") // slow enough to catch it: 58 us take 2.9 s
+	l.clockTo(t, "cap", "200000") // slow enough to catch it on a busy machine: 58 us take 12 s, of which a quarter passes
 	began := dataSent(l.counters(t))
 	p := l.startRun(t, "permutation", "--size", "2MiB", "--seed", "1")
 	until(t, "a quarter of the packets sent", func() bool { return p.ended() || dataSent(l.counters(t)) >= began+want.Packets/4 })

@@ -26,8 +26,8 @@ func TestEarlyMessagesAsDrawn(t *testing.T) {
 		name, fep string
 		packets   uint64
 	}{
-		{"hpc-unexpected", "{profile: hpc, eager: 16KiB}", 50},
-		{"full-deferred", "{profile: ai-full}", 52},
+		{"hpc-unexpected", "{profile: hpc, eager: 16KiB}", 48},
+		{"full-deferred", "{profile: ai-full}", 53},
 		{"base", "{profile: ai-base}", 34},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,6 +50,7 @@ func TestEarlyMessagesAsDrawn(t *testing.T) {
 					t.Fatal(a)
 				}
 			}
+			l.ok(t, "clock", "pause") // PDCs would close meanwhile
 			stop(t, capturing, capture, c.packets)
 			a := uetlab(t, "decode", capture, "--sequence")
 			if want := drawn(string(page), c.name); want == "" || a.code != 0 || undated(a.stdout) != want {

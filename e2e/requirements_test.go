@@ -73,12 +73,14 @@ func (l *lab) captured(t testing.TB, links []string, run ...string) (map[string]
 		file string
 	}
 	var list []capt
+	l.settle(t)
 	for _, k := range links {
 		p, file := l.capture(t, k)
 		list = append(list, capt{p, file})
 	}
 	before := l.counters(t)
 	res := l.run(t, run...)
+	l.clockTo(t, "pause") // PDCs would close meanwhile
 	gained := minus(l.counters(t), before)
 	all := map[string][]seen{}
 	for i, k := range links {
@@ -93,6 +95,7 @@ func (l *lab) captured(t testing.TB, links []string, run ...string) (map[string]
 		stop(t, list[i].p, list[i].file, sent(gained, ends...))
 		all[k] = frames(t, list[i].file)
 	}
+	l.clockTo(t, "resume")
 	return all, res
 }
 
@@ -271,7 +274,7 @@ func TestECMP01_SpreadOverSpines(t *testing.T) {
 	needRoot(t)
 	l := up(t, "fat-tree-4x2x4")
 	before := l.counters(t)
-	l.run(t, "permutation", "--size", "20MiB", "--seed", "1")
+	l.run(t, "permutation", "--size", "20MiB", "--seed", "1", "--cc", "fixed", "--lb", "spray")
 	gained := minus(l.counters(t), before)
 	for _, leaf := range []string{"eth1", "eth2"} {
 		var paths []uint64

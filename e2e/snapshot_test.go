@@ -162,7 +162,7 @@ func (s snapshot) diff(after snapshot) []string {
 // machine have just made, may take a moment to go.
 func (s snapshot) unchanged(t testing.TB) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		d := s.diff(takeSnapshot(t))
 		if len(d) == 0 {

@@ -14,6 +14,9 @@ import (
 	"github.com/uetlab/uetlab/workload/matrix"
 )
 
+// fixedWindow are the settings of tests that are about something else: windows of one BDP that nothing moves, EVs drawn at random.
+var fixedWindow = topology.FEPParams{CC: "fixed", LB: "spray"}
+
 // managed builds a topology whose end points have congestion management. A name that ends in .topo is a file of htsim.
 func managed(t testing.TB, name string, p topology.FEPParams) (*topology.Plan, *Fabric) {
 	t.Helper()

@@ -86,7 +86,7 @@ func TestTrimmingCannotRevealCorruption(t *testing.T) {
 	}
 }
 
-// Trimming at an incast beside dropping with the same queues: what was cut does not cross the last link, the receiver is told
+// Trimming at an incast of full windows beside dropping with the same queues: what was cut does not cross the last link, the receiver is told
 // at once, and the whole ends sooner.
 func TestWhatTrimmingSaves(t *testing.T) {
 	type outcome struct {
@@ -95,7 +95,7 @@ func TestWhatTrimmingSaves(t *testing.T) {
 		tail          uint64 // retransmissions that waited for a timeout
 	}
 	run := func(trim bool) (o outcome) {
-		plan, f := fromFile(t, "name: one\nfabric: {kind: star, hosts: 9}\n", func(set *switchd.Settings) { set.Trim.Enabled = trim })
+		plan, f := fromFile(t, "name: one\nfabric: {kind: star, hosts: 9}\ndefaults: {fep: {cc: fixed}}\n", func(set *switchd.Settings) { set.Trim.Enabled = trim })
 		root := plan.Nodes[hosts(plan)[0]].Ports[0]
 		f.Tap(root.Peer, root.PeerIdx, func(fr *link.Frame) {
 			if fr.Queue == 2 {

@@ -134,7 +134,7 @@ func TestFasterPathGetsMorePackets(t *testing.T) {
 		weights string
 		ratio   float64
 	}{{switchd.WeightsEqual, 1}, {switchd.WeightsRate, 2}} {
-		plan, f := fromFile(t, twoSpines+"links:\n- {endpoints: [leaf0, spine1], rate: 800Gbps}\n- {endpoints: [leaf1, spine1], rate: 800Gbps}\n",
+		plan, f := fromFile(t, twoSpines+"defaults: {fep: {cc: fixed, lb: spray}}\nlinks:\n- {endpoints: [leaf0, spine1], rate: 800Gbps}\n- {endpoints: [leaf1, spine1], rate: 800Gbps}\n",
 			func(set *switchd.Settings) { set.ECMP.Weights = c.weights })
 		n := spines(t, plan, f, "leaf0")
 		res, err := f.Run(spec(t, plan, workload.Alltoall, 8<<20, 1), t0, Options{})
@@ -154,14 +154,14 @@ func TestFasterPathGetsMorePackets(t *testing.T) {
 }
 
 // A slow link on the way up is seen by the switch that has the choice, and it sends less there. On the way down there is no
-// choice left, and the leaf that could avoid it does not know: only the end points can learn of it.
+// choice left, and the leaf that could avoid it does not know: only the end points can learn of it (here they do not).
 func TestSlowLinkOnTheWayDown(t *testing.T) {
 	type outcome struct {
 		share float64 // of leaf0's packets that go by spine0
 		took  time.Duration
 	}
 	run := func(from, to string) outcome {
-		plan, f := fromFile(t, twoSpines, func(set *switchd.Settings) { set.ECMP.Weights = switchd.WeightsRate })
+		plan, f := fromFile(t, twoSpines+"defaults: {fep: {cc: fixed, lb: spray}}\n", func(set *switchd.Settings) { set.ECMP.Weights = switchd.WeightsRate })
 		if from != "" {
 			slow(t, plan, f, from, to, 0.25)
 		}

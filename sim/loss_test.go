@@ -82,20 +82,38 @@ func TestGoodputUnderLoss(t *testing.T) {
 // TestOrderedIncast: eight ordered flows into one port that trims come to an end, however little room there is. Each goes back when a
 // packet is cut, and what it sends behind that one is thrown away: with full windows nothing else would ever pass.
 func TestOrderedIncast(t *testing.T) {
-	plan, f := build(t, "star-9")
-	s := spec(t, plan, workload.Incast, 1<<20, 1)
-	s.Check, s.Ordered = false, true
-	res, err := f.Run(s, t0, Options{Until: t0.Add(2 * time.Millisecond)})
-	if err != nil {
-		t.Fatal(err)
+	for _, p := range []topology.FEPParams{{}, fixedWindow} {
+		plan, f := managed(t, "star-9", p)
+		s := spec(t, plan, workload.Incast, 1<<20, 1)
+		s.Check, s.Ordered = false, true
+		res, err := f.Run(s, t0, Options{Until: t0.Add(2 * time.Millisecond)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.AlgBW < 15 || res.Retransmits > 8000 {
+			t.Errorf("cc %q: %.1f Gb/s for each of eight, %d packets sent again", p.CC, res.AlgBW, res.Retransmits)
+		}
 	}
-	if res.AlgBW < 15 || res.Retransmits > 8000 {
-		t.Errorf("%.1f Gb/s for each of eight, %d packets sent again", res.AlgBW, res.Retransmits)
+}
+
+// TestOrderedCollisions: ordered flows that meet on an uplink come to an end as well; after going back they do not creep.
+func TestOrderedCollisions(t *testing.T) {
+	for seed := range uint64(4) {
+		plan, f := build(t, "fat-tree-2x4")
+		s := spec(t, plan, workload.Permutation, 1<<20, 1)
+		s.Seed, s.Ordered = seed, true
+		res, err := f.Run(s, t0, Options{})
+		if err != nil || !*res.Correct {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if took := time.Duration(res.FCT.Max); took > 350*time.Microsecond {
+			t.Errorf("seed %d: %v, %d packets sent again", seed, took, res.Retransmits)
+		}
 	}
 }
 
 // TestRecoveryTimes measures how long it takes from the sending of a packet that is lost, or trimmed, to that of the copy that comes
-// through the sender's own link, and logs a table of it (docs/delivery.md has it).
+// through the sender's own link, and logs a table of it (docs/delivery.md has it). Windows are fixed: else it tells how long the window was closed.
 func TestRecoveryTimes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -113,7 +131,7 @@ func TestRecoveryTimes(t *testing.T) {
 		{"RUD, message of one packet", "pair", workload.Sendrecv, 4096, 0.05, false, 7},
 		{"ROD, message of one packet", "pair", workload.Sendrecv, 4096, 0.05, true, 4},
 	} {
-		plan, f := build(t, c.topo)
+		plan, f := managed(t, c.topo, fixedWindow)
 		lossy(t, plan, f, c.loss)
 		var times []time.Duration
 		for _, id := range hosts(plan) {

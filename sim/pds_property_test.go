@@ -166,6 +166,7 @@ func newDelivery(t *testing.T, seed uint64) *delivery {
 func (d *delivery) congestion(host int, c *fep.Config) {
 	r := rand.New(rand.NewPCG(d.seed, 4))
 	if r.IntN(3) == 0 {
+		c.CC = nil
 		return
 	}
 	if r.IntN(6) == 0 {

@@ -27,7 +27,7 @@ type trio struct {
 const trioMem = 4 << 20
 
 func newTrio(t *testing.T) *trio {
-	plan, f := build(t, "star-3")
+	plan, f := managed(t, "star-3", fixedWindow)
 	x := &trio{t: t, f: f}
 	for i, id := range hosts(plan) {
 		x.node[i] = id

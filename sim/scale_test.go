@@ -5,15 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/vt"
 )
 
 // manyPDCs opens n PDCs from one end point of a pair to the other, each of its own job, by a write on each of them. ready is called
 // when all is prepared, and before the first of them.
-func manyPDCs(t testing.TB, n int, ready func()) (f *Fabric, from, to *fep.FEP) {
+func manyPDCs(t testing.TB, p topology.FEPParams, n int, ready func()) (f *Fabric, from, to *fep.FEP) {
 	t.Helper()
-	plan, f := build(t, "pair")
+	plan, f := managed(t, "pair", p)
 	var feps [2]*fep.FEP
 	for i, h := range hosts(plan) {
 		c := f.nodes[h].FEP.Config()
@@ -67,15 +68,21 @@ func TestTenThousandPDCs(t *testing.T) {
 		runtime.ReadMemStats(&s)
 		return s.HeapAlloc
 	}
-	before := uint64(0)
-	f, from, to := manyPDCs(t, n, func() { before = heap() })
-	each := (int64(heap()) - int64(before)) / (2 * n)
-	runtime.KeepAlive(f)
-	if from.C[fep.PDCsOpen] != n || to.C[fep.PDCsOpen] != n {
-		t.Fatalf("%d and %d PDCs are open", from.C[fep.PDCsOpen], to.C[fep.PDCsOpen])
-	}
-	t.Logf("%d bytes for each of %d idle PDCs", each, 2*n)
-	if each <= 0 || each > 1024 {
-		t.Errorf("%d bytes for an idle PDC, want at most 1024", each)
+	for _, c := range []struct {
+		name string
+		fep  topology.FEPParams
+		most int64
+	}{{"fixed, spray", fixedWindow, 1024}, {"nscc, reps", topology.FEPParams{}, 1024 + 128}} {
+		before := uint64(0)
+		f, from, to := manyPDCs(t, c.fep, n, func() { before = heap() })
+		each := (int64(heap()) - int64(before)) / (2 * n)
+		runtime.KeepAlive(f)
+		if from.C[fep.PDCsOpen] != n || to.C[fep.PDCsOpen] != n {
+			t.Fatalf("%d and %d PDCs are open", from.C[fep.PDCsOpen], to.C[fep.PDCsOpen])
+		}
+		t.Logf("%s: %d bytes for each of %d idle PDCs", c.name, each, 2*n)
+		if each <= 0 || each > c.most {
+			t.Errorf("%s: %d bytes for an idle PDC, want at most %d", c.name, each, c.most)
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // TestSeriesChangesNothing runs an incast with and without a series, under several kinds of congestion management: all but the
 // series is the same, and the series agrees with what was counted.
 func TestSeriesChangesNothing(t *testing.T) {
-	for _, p := range []topology.FEPParams{{}, {CC: "nscc", LB: "reps", ACK: "packet"}, {CC: "dcqcn", LB: "ecmp"}, {CC: "rccc", LB: "oblivious"}, {CC: "swift", LB: "plb"}} {
+	for _, p := range []topology.FEPParams{fixedWindow, {}, {CC: "nscc", LB: "reps", ACK: "packet"}, {CC: "dcqcn", LB: "ecmp"}, {CC: "rccc", LB: "oblivious"}, {CC: "swift", LB: "plb"}} {
 		run := func(every time.Duration) (*topology.Plan, *Fabric, workload.Result) {
 			plan, f := managed(t, "fat-tree-2x4", p)
 			s := spec(t, plan, workload.Incast, 256<<10, 1)
@@ -38,7 +38,7 @@ func TestSeriesChangesNothing(t *testing.T) {
 			t.Fatalf("%+v: series %+v", p, s)
 		}
 		agree(t, plan, f, s)
-		if p.CC == "" {
+		if p.CC == "fixed" {
 			if len(s.Contexts) != 0 {
 				t.Errorf("a fixed window has contexts: %+v", s.Contexts)
 			}
@@ -142,7 +142,7 @@ func TestSeriesHasLittleRoom(t *testing.T) {
 // TestLookingChangesNothing counts packets by entropy value and listens to windows in a run: it is the run without, and the counts are those of
 // packets sent.
 func TestLookingChangesNothing(t *testing.T) {
-	for _, p := range []topology.FEPParams{{}, {CC: "nscc", LB: "reps", ACK: "packet"}, {CC: "nscc", LB: "bitmap"}, {LB: "uccl"}, {CC: "dctcp", LB: "plb"}} {
+	for _, p := range []topology.FEPParams{fixedWindow, {}, {CC: "nscc", LB: "reps", ACK: "packet"}, {CC: "nscc", LB: "bitmap"}, {CC: "fixed", LB: "uccl"}, {CC: "dctcp", LB: "plb"}} {
 		run := func(look bool) (r workload.Result, sent, counted uint64, changes int) {
 			plan, f := managed(t, "fat-tree-2x4", p)
 			for _, h := range hosts(plan) {
@@ -181,7 +181,7 @@ func TestLookingChangesNothing(t *testing.T) {
 		if !reflect.DeepEqual(r, bare) {
 			t.Errorf("%+v: a run that is looked at differs:\n%+v\n%+v", p, r, bare)
 		}
-		if none != 0 || sent != counted || (changes > 0) != (p.CC != "") {
+		if none != 0 || sent != counted || (changes > 0) != (p.CC != "fixed") {
 			t.Errorf("%+v: %d packets sent, %d counted, %d where nobody asked; %d changes of windows", p, sent, counted, none, changes)
 		}
 	}

@@ -114,7 +114,7 @@ func (r *labRunner) request(ctx context.Context, j experiment.Job) (req api.RunR
 		return req, nil, err
 	}
 	if j.Series {
-		req.EveryNs = int64(cmp.Or(r.every, sampling(&spec, &r.plan)))
+		req.EveryNs = int64(cmp.Or(j.Every, r.every, sampling(&spec, &r.plan)))
 	}
 	for _, text := range j.Variant.Links {
 		f, timed, err := linkFault(&r.plan, text)

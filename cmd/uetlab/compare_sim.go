@@ -81,7 +81,7 @@ func (r *simRunner) Run(ctx context.Context, j experiment.Job) (workload.Result,
 		return workload.Result{}, 0, err
 	}
 	if j.Series {
-		s.req.EveryNs = int64(cmp.Or(r.every, sampling(&spec, s.plan)))
+		s.req.EveryNs = int64(cmp.Or(j.Every, r.every, sampling(&spec, s.plan)))
 	}
 	res, err := s.run(s.req.Sizes[0])
 	if errors.Is(err, sim.ErrUntil) { // what has not finished is counted

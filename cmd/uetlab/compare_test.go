@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,7 +105,7 @@ func TestCompareMendsLinks(t *testing.T) {
 	f := fakeLab(t, "one")
 	f.healthy, f.nowNs = true, 5_000_000
 	reported(f)
-	f.onGot = func(int) { f.nowNs += 1_000_000 }
+	f.onGot = func(*http.Request) { f.nowNs += 1_000_000 }
 	o := runLine(t, context.Background(), "compare --lb reps,ecmp permutation --link host0-host1 rate=25%")
 	if o.code != api.CodeUsage { // words are split at blanks here: rate=25% is an argument of its own
 		t.Fatalf("%+v", o)

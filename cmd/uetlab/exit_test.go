@@ -285,7 +285,7 @@ func TestRankSaysWhatItLacks(t *testing.T) {
 		"rank sendrecv --rank 0 --hosts 10.0.0.1,10.0.0.2 --per-node 2": "--of says",
 		"rank juggle --rank 0 --hosts 10.0.0.1,10.0.0.2":                "no such workload",
 		"rank sendrecv --rank 0 --hosts 10.0.0.1,10.0.0.2 --cc nscc":    "run --processes",
-		"sim pair -- sendrecv --cc nsc":                                 `fep.cc (nsc): not one of fixed`,
+		"sim pair -- sendrecv --cc nsc":                                 `fep.cc (nsc): not one of nscc`,
 		"sim pair -- sendrecv --fep nscc.gama=1":                        `did you mean "nscc.gamma"?`,
 		"sim pair -- sendrecv --fep gamma":                              "write it like --fep nscc.gamma=0.5",
 		"sim pair -- sendrecv --cc nscc --fep cc=swift":                 "given twice, first as nscc",

@@ -83,8 +83,8 @@ type fake struct {
 	nowNs   int64                               // of the clock; 0: some time
 	healthy bool                                // nothing is wrong with links
 	gone    chan struct{}
-	onGot   func(n int) // called when there is so much in got
-	got     []string    // method, path, query and body of every request but GET /v1/lab and /v1/plan
+	onGot   func(r *http.Request) // called when a request is in got, before its answer
+	got     []string              // method, path, query and body of every request but GET /v1/lab and /v1/plan
 }
 
 func (f *fake) serve(d *labdir.Dir) {
@@ -109,7 +109,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.got = append(f.got, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+body.String()))
 	if f.onGot != nil {
-		f.onGot(len(f.got))
+		f.onGot(r)
 	}
 	if f.err != nil {
 		api.WriteError(w, f.err)

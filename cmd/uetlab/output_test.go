@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -278,9 +279,10 @@ func TestWatchAsksAgain(t *testing.T) {
 	f := fakeLab(t, "one")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	f.onGot = func(n int) {
-		if n == 2 {
+	f.onGot = func(r *http.Request) {
+		if len(f.got) == 2 {
 			cancel()
+			<-r.Context().Done() // it has hung up: it does not take an answer that comes at the same time
 		}
 	}
 	o := runLine(t, ctx, "pdc --watch")

@@ -13,6 +13,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
 	"github.com/uetlab/uetlab/fabric/runtime/docker"
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/nearest"
 )
 
@@ -135,10 +136,10 @@ func upOptions(c *call) (api.UpOptions, error) {
 	return opt, err
 }
 
-// idleControl names the congestion control of a topology that a lab at the wall's pace does without; empty: there is none.
+// idleControl names the congestion control that somebody has chosen and a lab at the wall's pace does without; empty: there is none.
 func idleControl(opt *api.UpOptions) string {
 	for i := range opt.Plan.Nodes {
-		if f := opt.Plan.Nodes[i].FEP; f != nil && f.CC != "" && opt.Time == "real" {
+		if f := opt.Plan.Nodes[i].FEP; f != nil && f.CC != "" && f.CC != topology.DefaultCC && opt.Time == "real" {
 			return f.CC
 		}
 	}

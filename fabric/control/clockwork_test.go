@@ -161,10 +161,9 @@ func TestHoldIsAheadOfEveryNode(t *testing.T) {
 		if s := l.segment(); s.Limit <= held || s.Flags&clock.Rest != 0 {
 			t.Fatalf("released: %+v", s)
 		}
-		sleep(time.Duration(round%4) * 100_000)
-	}
-	if last == 0 {
-		t.Error("time never passed: the test is of no use")
+		for lo, _ := l.horizons(); round%4 == 3 && lo <= held; lo, _ = l.horizons() { // now and then all have gone on, in the other rounds only some or none
+			sleep(30_000)
+		}
 	}
 }
 
@@ -274,7 +273,7 @@ func TestClockOps(t *testing.T) {
 	l.obey(1000)
 	do := func(op api.ClockOp, code int) api.Clock {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second) // a guard against hanging
 		defer cancel()
 		c, err := l.clockOp(ctx, op)
 		if got := api.AsError(err); code == 0 && err != nil || code != 0 && (got == nil || got.Code != code) {

@@ -29,6 +29,8 @@ type crew struct {
 	end   context.CancelFunc // kills what is left
 	procs []*member
 	news  chan struct{} // somebody is ready, or has ended
+
+	patience time.Duration // of blame
 }
 
 // member is the process of a rank.
@@ -49,7 +51,7 @@ type member struct {
 const (
 	crewWait    = 60 * time.Second // for all processes to attach
 	crewLeave   = 5 * time.Second  // for them to go by themselves
-	crashWait   = 500 * time.Millisecond
+	crashWait   = 2 * time.Second  // for the end of a process to be known when others fail: it takes a while on a busy machine
 	tailLines   = 4
 	firstJob    = 2 // JobIDs of runs with processes go up from here; 1 is that of ranks within FEPs, and open to all
 	binaryInNet = "/uetlab"
@@ -60,7 +62,7 @@ func (d *Daemon) gather(ctx context.Context, r *run, free bool) (*crew, error) {
 	if err := d.mayJoin("run --processes"); err != nil {
 		return nil, err
 	}
-	c := &crew{d: d, nodes: r.nodes, free: free, news: make(chan struct{}, 1)}
+	c := &crew{d: d, nodes: r.nodes, free: free, news: make(chan struct{}, 1), patience: crashWait}
 	c.job.ID = firstJob + uint32(d.crews.Add(1)-1)%(1<<24-firstJob)
 	if _, err := rand.Read(c.job.Token[:]); err != nil {
 		return nil, err
@@ -289,7 +291,7 @@ func (c *crew) blame(err error) error {
 	if c == nil || err == nil {
 		return err
 	}
-	for end := time.Now().Add(crashWait); time.Now().Before(end); sleep(tick) {
+	for end := time.Now().Add(c.patience); time.Now().Before(end); sleep(tick) {
 		if crash := c.crashed(); crash != nil {
 			return crash
 		}

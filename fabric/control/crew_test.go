@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/runtime"
@@ -86,6 +87,7 @@ func TestACrewIsToldWhatToPlay(t *testing.T) {
 	if c.jobID() < firstJob || (*crew)(nil).jobID() != 0 {
 		t.Errorf("job %d", c.jobID())
 	}
+	rt.mu.Lock() // what came through pipes is not in order for everybody
 	for rank := range 4 {
 		task := rt.tasks[rank]
 		if rt.nodes[rank] != fmt.Sprint("host", rank/2) || task.Job != c.job.ID || len(task.Token) != 16 || !task.Free || task.Meet || len(task.Peers) != 4 || task.Spec.Size != 1000 {
@@ -98,6 +100,7 @@ func TestACrewIsToldWhatToPlay(t *testing.T) {
 	if strings.Join(rt.argv, " ") != "/uetlab rank --task -" {
 		t.Errorf("started as %q", rt.argv)
 	}
+	rt.mu.Unlock()
 	if err := c.crashed(); err != nil {
 		t.Error(err)
 	}
@@ -150,6 +153,7 @@ func TestAProcessThatEndsFailsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(die)
+	c.patience = time.Minute // the test does not depend on how fast it is known
 	err = c.blame(api.Errorf(api.CodeCheck, "run: rank 0: send to rank 1: nobody there"))
 	if err == nil || !strings.Contains(err.Error(), "rank 1: its process on host0 was killed by signal 9") {
 		t.Errorf("%v", err)

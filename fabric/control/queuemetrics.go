@@ -15,8 +15,9 @@ import (
 	"github.com/uetlab/uetlab/switchd"
 )
 
-// scrapeWait bounds how long a scrape waits for nodes; one that does not answer in time is left out.
-const scrapeWait = time.Second
+// scrapeWait bounds how long a scrape waits for nodes; one that does not answer in time is left out. It is half of what Prometheus waits
+// for a scrape by default: the nodes of a busy machine take their time.
+const scrapeWait = 5 * time.Second
 
 var (
 	queueLabels = append(append([]string(nil), portLabels...), "queue")

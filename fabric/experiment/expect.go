@@ -22,6 +22,7 @@ const idealName = "ideal"
 type Expectation struct {
 	Text  string
 	names []string // variants that it speaks of
+	keys  []string // statistics that it speaks of
 	whole *vm.Program
 	parts []comparison
 }
@@ -54,7 +55,7 @@ func Expect(text string, variants []Variant) (*Expectation, error) {
 	for i := range variants {
 		env[variants[i].Name] = map[string]float64{}
 	}
-	x := &Expectation{Text: text, names: n.used}
+	x := &Expectation{Text: text, names: n.used, keys: n.keys}
 	if x.whole, err = expr.Compile(text, expr.Env(env), expr.AsBool()); err != nil {
 		return nil, plain(err)
 	}
@@ -108,6 +109,7 @@ func side(n ast.Node, env map[string]any) (*vm.Program, error) {
 type namer struct {
 	variants []Variant
 	used     []string
+	keys     []string
 	err      error
 }
 
@@ -129,6 +131,8 @@ func (n *namer) Visit(node *ast.Node) {
 			n.fail(fmt.Errorf("%s[…]: write it like %s.max", id.Value, id.Value))
 		case !slices.Contains(Keys(), key.Value):
 			n.fail(fmt.Errorf("%s.%s: not a statistic; %s", id.Value, key.Value, meant(key.Value, Keys())))
+		default:
+			n.keys = append(n.keys, key.Value)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fabric/yamltree"
@@ -25,6 +26,8 @@ type Experiment struct {
 	Seeds    []uint64 // one run of each variant with each; empty: what Workload says
 	Variants []Variant
 	Expect   []*Expectation
+	Every    time.Duration // virtual: all runs are sampled in steps of it, for the statistics of Sampled; 0: they are not
+	Settle   Settle
 
 	at yamltree.Place // of the topology and the workload
 }

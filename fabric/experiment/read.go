@@ -22,7 +22,7 @@ var limits = yamltree.Limits{Bytes: 256 << 10, Lines: 5000, Depth: 16}
 
 // keys of an experiment file, and of an entry of vary.
 var (
-	keys        = []string{"name", "claim", "source", "topology", "fep", "switch", "workload", "links", "seeds", "vary", "cc", "lb", "ack", "expect"}
+	keys        = []string{"name", "claim", "source", "topology", "fep", "switch", "workload", "links", "seeds", "vary", "cc", "lb", "ack", "every", "settle", "expect"}
 	variantKeys = []string{"name", "fep", "switch", "links", "flags"}
 )
 
@@ -132,6 +132,10 @@ func (r *reader) experiment(v value) {
 			r.words(v, &r.axes.LB)
 		case "ack":
 			r.words(v, &r.axes.ACK)
+		case "every":
+			r.duration(v, &r.out.Every)
+		case "settle":
+			r.settle(v)
 		case "expect":
 			r.expect = r.list(v)
 		default:
@@ -287,6 +291,10 @@ func (r *reader) expectations() {
 		x, err := Expect(text, r.out.Variants)
 		if err != nil {
 			r.problem(v.at, "expect", text, err.Error(), "")
+			continue
+		}
+		if why, hint := r.out.missing(x); why != "" {
+			r.problem(v.at, "expect", text, why, hint)
 			continue
 		}
 		r.out.Expect = append(r.out.Expect, x)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,8 +16,9 @@ import (
 type Job struct {
 	Variant *Variant
 	Seed    uint64
-	Seeded  bool // Seed counts; else that of the workload
-	Series  bool // what changed over time is wanted too
+	Seeded  bool          // Seed counts; else that of the workload
+	Series  bool          // what changed over time is wanted too
+	Every   time.Duration // … in steps of this; 0: the runner chooses them
 }
 
 // Runner runs jobs. Where Parallel is more than 1, its methods are used by several goroutines at once.
@@ -56,15 +58,15 @@ type Comparison struct {
 	EndPoints []string `json:"-"` // names of the nodes that are end points
 }
 
-// Jobs lists the runs of an experiment: all seeds of the first variant, then of the next. Only the first run of each variant
-// asks for series, where they are wanted at all.
+// Jobs lists the runs of an experiment: all seeds of the first variant, then of the next. Unless the experiment samples all runs,
+// only the first of each variant asks for series, where they are wanted at all.
 func (e *Experiment) Jobs(series bool) (jobs []Job) {
 	for i := range e.Variants {
 		if len(e.Seeds) == 0 {
-			jobs = append(jobs, Job{Variant: &e.Variants[i], Series: series})
+			jobs = append(jobs, Job{Variant: &e.Variants[i], Series: series || e.Every > 0, Every: e.Every})
 		}
 		for k, s := range e.Seeds {
-			jobs = append(jobs, Job{Variant: &e.Variants[i], Seed: s, Seeded: true, Series: series && k == 0})
+			jobs = append(jobs, Job{Variant: &e.Variants[i], Seed: s, Seeded: true, Series: series && k == 0 || e.Every > 0, Every: e.Every})
 		}
 	}
 	return jobs
@@ -105,7 +107,16 @@ func (e *Experiment) Run(ctx context.Context, r Runner, series bool, done func(j
 	}
 	per := max(1, len(e.Seeds))
 	for i := range e.Variants {
-		c.Variants = append(c.Variants, outcome(e.Variants[i], runs[i*per:(i+1)*per], errs[i*per:(i+1)*per]))
+		o := outcome(e.Variants[i], runs[i*per:(i+1)*per], errs[i*per:(i+1)*per])
+		if e.Every > 0 {
+			o.Stats.Sampled = sampledOf(o.Runs, c.EndPoints, e.Settle)
+		}
+		for k := range o.Runs {
+			if !series || k > 0 {
+				o.Runs[k].Result.Series = nil // it has been used
+			}
+		}
+		c.Variants = append(c.Variants, o)
 	}
 	rank(c.Variants)
 	for _, x := range e.Expect {

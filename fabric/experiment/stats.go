@@ -48,6 +48,8 @@ type Stats struct {
 	Marks       Number `json:"marks"` // frames that queues marked
 
 	PeakQueue Number `json:"peakQueue"` // the most that waited in one egress queue of a switch, bytes; the largest of all runs
+
+	Sampled *Sampled `json:"sampled,omitempty"` // what runs were sampled for, if they were
 }
 
 // statistics are what expressions can ask for.
@@ -81,18 +83,26 @@ var statistics = []struct {
 
 // Keys lists the statistics that expressions can ask for.
 func Keys() []string {
-	out := make([]string, len(statistics))
-	for i := range statistics {
-		out[i] = statistics[i].key
+	var out []string
+	for _, x := range statistics {
+		out = append(out, x.key)
+	}
+	for _, x := range sampled {
+		out = append(out, x.key)
 	}
 	return out
 }
 
 // numbers gives the statistics by key.
 func (s *Stats) numbers() map[string]float64 {
-	m := make(map[string]float64, len(statistics))
+	m := make(map[string]float64, len(statistics)+len(sampled))
 	for _, x := range statistics {
 		m[x.key] = float64(x.of(s))
+	}
+	for _, x := range sampled {
+		if m[x.key] = math.NaN(); s.Sampled != nil {
+			m[x.key] = float64(*x.of(s.Sampled))
+		}
 	}
 	return m
 }

@@ -59,6 +59,12 @@ func TestStatistics(t *testing.T) {
 		}
 		delete(got, key)
 	}
+	for _, x := range sampled { // nothing was
+		if v, ok := got[x.key]; !ok || !math.IsNaN(v) {
+			t.Errorf("%s: %v", x.key, v)
+		}
+		delete(got, x.key)
+	}
 	if len(got) > 0 {
 		t.Errorf("not looked at: %v", got)
 	}

@@ -76,7 +76,7 @@ func (n *draftNode) plan() Node {
 			node.Seed = *n.seed
 		}
 	case KindFEP:
-		node.FEP = &FEPConfig{LB: defaultLB, CSIG: wordOff}
+		node.FEP = &FEPConfig{CC: DefaultCC, LB: defaultLB, CSIG: wordOff}
 		n.fep.semantics(node.FEP)
 	case KindHost:
 		node.Image, node.Command = n.host.Image, n.host.Command

@@ -52,7 +52,7 @@ func (c *FEPConfig) timeouts(d *pds.Config) string {
 
 // said says the resolved configuration as parameters that make it.
 func (c *FEPConfig) said(d *pds.Config) *FEPParams {
-	p := &FEPParams{Transport: TransportUET, CC: cmp.Or(c.CC, defaultCC), LB: d.LB, ACK: defaultACK, AckTrigger: exactly(int64(max(d.AckGenTrigger, 0))), Window: exactly(d.Window), CSIG: d.CSIG, RTO: cmp.Or(c.RTO, rtoSpec),
+	p := &FEPParams{Transport: TransportUET, CC: cmp.Or(c.CC, ccFixed), LB: d.LB, ACK: defaultACK, AckTrigger: exactly(int64(max(d.AckGenTrigger, 0))), Window: exactly(d.Window), CSIG: d.CSIG, RTO: cmp.Or(c.RTO, rtoSpec),
 		Balance: BalanceParams{d.Balance}}
 	if c.Ordered {
 		p.Transport = TransportRoCE

@@ -47,8 +47,9 @@ type SignalParams struct{ ECN, RTT, Trim, OOO, DFC *bool }
 // BalanceParams are those of load balancers, the keys of several sections.
 type BalanceParams struct{ lb.Params }
 
-// Words of FEPParams.RTO, FEPParams.PDC and of sections.
+// Words of FEPParams.CC, RTO, PDC and of sections.
 const (
+	ccFixed      = "fixed"
 	rtoSpec      = "spec"
 	rtoHtsim     = "htsim"
 	pdcShared    = "shared"
@@ -60,8 +61,11 @@ const (
 // manage lays what p says of congestion management over c.
 func (p *FEPParams) manage(c *FEPConfig, bdp int64) {
 	p.transport(c)
-	if p.CC != "" {
-		c.CC = strings.TrimPrefix(p.CC, defaultCC)
+	switch {
+	case p.CC != "":
+		c.CC = strings.TrimPrefix(p.CC, ccFixed)
+	case p.Window != (Size{}) && !c.Ordered:
+		c.CC = "" // who gives the window a size wants it to keep that
 	}
 	c.LB = cmp.Or(p.LB, c.LB)
 	if p.ACK != "" {

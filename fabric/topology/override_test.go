@@ -79,10 +79,35 @@ func TestOverrideOfOverride(t *testing.T) {
 	}
 }
 
+// TestWindowMeansFixed: a window without cc is that of cc fixed, in a file as in a run; what names cc itself has that.
+func TestWindowMeansFixed(t *testing.T) {
+	for _, c := range []struct {
+		fep, cc string
+		over    map[string]string
+		then    string
+	}{
+		{"{}", "nscc", map[string]string{"window": "64KiB"}, ""},
+		{"{window: 64KiB}", "", map[string]string{"cc": "swift"}, "swift"},
+		{"{window: auto}", "", map[string]string{"lb": "spray"}, ""},
+		{"{cc: nscc, window: 64KiB}", "nscc", map[string]string{"cc": "dctcp", "window": "80KiB"}, "dctcp"},
+		{"{transport: roce, window: 64KiB}", "dcqcn", map[string]string{"window": "80KiB"}, "dcqcn"},
+		{"{transport: roce}", "dcqcn", map[string]string{"transport": "uet"}, "nscc"},
+	} {
+		s, err := Parse("x", []byte("name: x\nfabric: {kind: pair}\ndefaults: {fep: "+c.fep+"}"))
+		p := mustPlan(t, s, err)
+		if got := p.Nodes[0].FEP.CC; got != c.cc {
+			t.Errorf("%s: cc %q, want %q", c.fep, got, c.cc)
+		}
+		if f, err := p.OverrideFEP(0, c.over); err != nil || f.CC != c.then {
+			t.Errorf("%s with %v: %v, %+v, want %q", c.fep, c.over, err, f, c.then)
+		}
+	}
+}
+
 func TestOverridesThatAreNone(t *testing.T) {
 	p := resolved(t, "fat-tree-2x2")
 	for _, c := range []struct{ key, value, want string }{
-		{"cc", "nsc", `fep.cc (nsc): not one of fixed, nscc, rccc, nscc+rccc, dctcp, mprdma, swift, eqds, dcqcn, uccl; did you mean "nscc"?`},
+		{"cc", "nsc", `fep.cc (nsc): not one of nscc, rccc, nscc+rccc, fixed, dctcp, mprdma, swift, eqds, dcqcn, uccl; did you mean "nscc"?`},
 		{"lb", "rep", `did you mean "reps"?`},
 		{"lb", "mp-300", "from mp-1 to mp-256"},
 		{"nscc.gama", "1", `fep key (nscc.gama): not known; did you mean "nscc.gamma"?`},
@@ -121,7 +146,7 @@ func TestHtsimTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 15*time.Microsecond + 57799*time.Nanosecond; d.RTOInit != want || !d.RTOConstant || d.MaxRTORetx != pds.InfiniteRTO {
+	if want := 15*time.Microsecond + 57799*time.Nanosecond; d.RTOInit != want || !d.RTOConstant || d.MaxRTORetx != pds.InfiniteRTO || d.MaxNackRetx != pds.InfiniteNack {
 		t.Errorf("timeout %v, constant %v, tries %d; want %v", d.RTOInit, d.RTOConstant, d.MaxRTORetx, want)
 	}
 }

@@ -14,7 +14,7 @@ func (p *FEPParams) transport(c *FEPConfig) {
 		c.Ordered, c.CC, c.LB = true, "dcqcn", "fixed"
 	case TransportUET:
 		if c.Ordered {
-			c.Ordered, c.CC, c.LB = false, "", defaultLB
+			c.Ordered, c.CC, c.LB = false, DefaultCC, defaultLB
 		}
 	}
 }

@@ -70,10 +70,10 @@ type LinkParams struct {
 type FEPParams struct {
 	Transport string // uet, or roce; default uet
 
-	CC     string // congestion control; default fixed
-	LB     string // load balancer; default spray
+	CC     string // congestion control; default nscc
+	LB     string // load balancer; default reps
 	ACK    string // coalesced, or packet: one for each; default coalesced
-	Window Size   // congestion window; default auto
+	Window Size   // of cc fixed; set without CC it means that; default auto
 	CSIG   string // off, or the tag that it puts on its packets: compact or wide; default off
 
 	AckTrigger Size          // ACK_Gen_Trigger of coalesced ACKs; default 16 KiB
@@ -157,6 +157,9 @@ type position struct{ line, col int }
 // at tells where the field that key points to stands in the file.
 func (s *Spec) at(key any) position { return s.where[key] }
 
+// DefaultCC is the congestion control of end points of which a file says nothing.
+const DefaultCC = "nscc"
+
 // What a file that says nothing gets. autoBuffer holds until trimming lets one BDP suffice.
 const (
 	defaultRate         = int64(400_000_000_000)
@@ -165,8 +168,7 @@ const (
 	lldpOn              = "on"
 	defaultLatency      = 500 * time.Nanosecond
 	defaultHash         = "mix"
-	defaultCC           = "fixed"
-	defaultLB           = "spray"
+	defaultLB           = "reps"
 	defaultACK          = "coalesced"
 	defaultConvergence  = 500 * time.Microsecond
 	defaultHostsPerLeaf = 2

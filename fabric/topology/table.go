@@ -79,8 +79,8 @@ func (p *FEPParams) semantic() []field {
 
 // Words of an end point's congestion management, the defaults first.
 var (
-	ccWords = append([]string{defaultCC}, others(cms.Names(), defaultCC)...)
-	lbWords = append([]string{defaultLB, "fixed"}, others(lb.Names(), defaultLB, "fixed")...)
+	ccWords = append([]string{DefaultCC}, others(cms.Names(), DefaultCC)...)
+	lbWords = append([]string{defaultLB}, others(lb.Names(), defaultLB)...)
 )
 
 func others(words []string, but ...string) []string {

@@ -47,7 +47,7 @@ func (c *FEPConfig) Delivery(a Around) (d pds.Config, err error) {
 	}
 	if c.RTO == rtoHtsim {
 		n := cms.Network{Rate: a.Rate}
-		d.RTOInit, d.RTOConstant, d.MaxRTORetx = n.HtsimRTO(a.Queue), true, pds.InfiniteRTO
+		d.RTOInit, d.RTOConstant, d.MaxRTORetx, d.MaxNackRetx = n.HtsimRTO(a.Queue), true, pds.InfiniteRTO, pds.InfiniteNack
 	}
 	if c.CC == "" {
 		return d, nil

@@ -68,7 +68,10 @@ func (p *PDC) onAck(now vt.Time, a wire.Ack, next wire.NextHdr, resp []byte) {
 		p.endAck(now, a)
 	}
 	if s.backs > 0 && !s.clear.Before(s.back) { // a round trip went well
-		s.back, s.backs = s.next-1, s.backs-1
+		s.back, s.backs = s.clear, s.backs-1
+		if s.nFly > 0 {
+			s.back = s.newest // the next one; what waits to be sent again may be many
+		}
 	}
 	p.infer(now)
 	if a.P() {

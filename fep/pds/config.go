@@ -63,7 +63,7 @@ type Config struct {
 	RTOConstant  bool          // RTOInit does not double (uet-cms.md 10, htsim)
 	MaxRTORetx   int           // Max_RTO_Retx_Cnt, 0: 5; 15: no limit
 	NackRetxTime time.Duration // NACK_Retx_Time, 0: 1 ms
-	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; 31: no limit; trims count with NSCC only: else nothing makes them stop
+	MaxNackRetx  int           // Max_NACK_Retx_Cnt, 0: 5; 31: no limit; trims count with NSCC only, else nothing makes them stop, and in RUD only
 
 	NoECN  bool // congestion management does not see marks: neither windows nor load balancing
 	NoRTT  bool // … round-trip times

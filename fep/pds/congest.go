@@ -57,8 +57,9 @@ type cccKey struct {
 const most = 4096
 
 // patience is how many Credit Requests in a row may stay without an answer: then the fixed window counts until credit comes, since the
-// peer may give none at all, or be gone, which only the timeouts of packets find out.
-const patience = 3
+// peer may give none at all, or be gone, which only the timeouts of packets find out. They leave ever slower, the last of so many some 60 base RTTs
+// after the first: where a hundred sources take turns at a slow port the first grant comes after 15, and windows would flood it until then.
+const patience = 7
 
 // manage gives the PDC a context and a balancer when it is about to send for the first time.
 func (p *PDC) manage(now vt.Time) {
@@ -523,5 +524,8 @@ func (p *PDC) window() int64 {
 }
 
 // minds says that a packet is not trimmed for ever, since the window falls with each trim. Of the algorithms to compare with some do
-// not see trims, and the others have no packet given up for them either where they were first described.
-func (p *PDC) minds() bool { return p.cg != nil && p.cg.ctx != nil && p.m.cfg.CC.Algorithm.Windows() }
+// not see trims, and the others have no packet given up for them either where they were first described. In ROD a trim costs all that
+// follows as well, and so wastes far more than the packet by which the window falls; rewind has means of its own.
+func (p *PDC) minds() bool {
+	return p.mode != ROD && p.cg != nil && p.cg.ctx != nil && p.m.cfg.CC.Algorithm.Windows()
+}

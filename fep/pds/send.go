@@ -1,6 +1,7 @@
 package pds
 
 import (
+	"github.com/uetlab/uetlab/fep/lb"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
@@ -122,8 +123,13 @@ func (p *PDC) probe(now vt.Time) {
 	s := &p.s
 	s.opaque++
 	s.probed = now
-	if c := p.control(wire.CtlProbe, wire.CtrlAR, 0, uint32(s.clear+1)); c != nil {
-		c.opaque = s.opaque
+	c := p.control(wire.CtlProbe, wire.CtrlAR, 0, uint32(s.clear+1))
+	if c == nil {
+		return
+	}
+	c.opaque = s.opaque
+	if p.cg != nil && p.cg.bal != nil {
+		c.ev = p.cg.bal.Next(now, lb.Packet{}) // by a way that is known to work, if one is
 	}
 }
 
@@ -142,19 +148,21 @@ func (p *PDC) dataEV(k *Packet, again bool) uint16 {
 
 // wantAck applies the rules for the AR flag (uet-pds-ses.md 5.8): feedback is wanted as soon as the window has no room for another
 // packet. While losses are being repaired, and in a window of a few times AckGenTrigger, it is wanted as soon as there is less room
-// than the peer may let come before it says anything: else a window of one round trip runs dry while the peer still counts.
+// than the peer may let come before it says anything: else a window of one round trip runs dry while the peer still counts. So it does
+// in the small one of an ordered PDC that goes back again and again.
 func (p *PDC) wantAck(k *Packet, again bool) bool {
 	s, c := &p.s, &p.m.cfg
+	if again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 && !k.msg.More || p.mode == ROD && s.backs > 0 || k.PSN.Diff(s.cack) >= s.span {
+		return true
+	}
 	if p.cg != nil && p.cg.ctx != nil {
-		return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 && !k.msg.More || p.cg.ctx.AckRequest() ||
-			k.PSN.Diff(s.cack) >= s.span
+		return p.cg.ctx.AckRequest()
 	}
 	room, lump := int64(p.m.full), int64(c.AckGenTrigger)
 	if s.inRec || c.Window < 4*lump {
 		room = max(room, lump)
 	}
-	return again || p.state == Opening || c.AckEvery || k.flags&pktLast != 0 && !k.msg.More ||
-		c.Window-s.inflight < room || k.PSN.Diff(s.cack) >= s.span
+	return c.Window-s.inflight < room
 }
 
 // depart does the bookkeeping of a packet that leaves now.

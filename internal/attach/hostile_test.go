@@ -21,7 +21,7 @@ import (
 
 // limit is a guard against hanging, not a measure.
 func limit(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -253,7 +253,7 @@ func TestFaultsHaveNames(t *testing.T) {
 }
 
 func TestWallGoesForward(t *testing.T) {
-	a, b := NewWall(), NewWall()
+	a := NewWall()
 	last := a.Now()
 	for range 1000 {
 		now := a.Now()
@@ -262,8 +262,15 @@ func TestWallGoesForward(t *testing.T) {
 		}
 		last = now
 	}
-	if d := b.Now() - a.Now(); d < -1e6 || d > 1e6 {
-		t.Errorf("two clocks of one machine differ by %d ns", d)
+	// NewWall reads two clocks one after the other: it is off by as long as it was interrupted in between, so the best of some counts.
+	best := int64(math.MaxInt64)
+	for range 1000 {
+		b := NewWall()
+		before, now, after := a.Now(), b.Now(), a.Now()
+		best = min(best, max(before-now, now-after, 0))
+	}
+	if best > 1e6 {
+		t.Errorf("two clocks of one machine differ by %d ns", best)
 	}
 }
 

@@ -212,7 +212,7 @@ func manage(fc *fep.Config, c *topology.FEPConfig, cfg *ctl.Config) error {
 	}
 	fc.NoDFC = d.NoDFC
 	fc.CC, fc.NoInfer, fc.NoECN, fc.NoRTT, fc.NoTrim = d.CC, d.NoInfer, d.NoECN, d.NoRTT, d.NoTrim
-	fc.RTOInit, fc.RTOConstant, fc.MaxRTORetx, fc.OwnPDC = d.RTOInit, d.RTOConstant, d.MaxRTORetx, d.OwnPDC
+	fc.RTOInit, fc.RTOConstant, fc.MaxRTORetx, fc.OwnPDC, fc.MaxNackRetx = d.RTOInit, d.RTOConstant, d.MaxRTORetx, d.OwnPDC, d.MaxNackRetx
 	return nil
 }
 

@@ -156,9 +156,12 @@ func (r *rig) write(port int, b []byte) {
 	r.t.Helper()
 	r.far.Queue(port, b)
 	r.far.Flush(func(_ int, err error) { r.t.Fatal(err) })
-	if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(r.sock.FD()), Events: unix.POLLIN}}, 1000); n != 1 {
-		r.t.Fatal("the kernel has lost a frame")
+	for range 2000 { // 20 s, unless the runtime's signals end a wait early
+		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(r.sock.FD()), Events: unix.POLLIN}}, 10); n == 1 {
+			return
+		}
 	}
+	r.t.Fatal("the kernel has lost a frame")
 }
 
 // send sends a frame as the lab node does, before it counts it.
@@ -350,7 +353,7 @@ func TestFramesLeaveWithTheirTime(t *testing.T) {
 		t.Errorf("sent %d and %d, %d out", r.page.Sent[0].Load(), r.page.Sent[1].Load(), r.node.Pool.Out())
 	}
 	var count [2]int
-	for tries := 0; count != [2]int{n, 3} && tries < 1000; {
+	for tries := 0; count != [2]int{n, 3} && tries < 20_000; {
 		port, b, ok := r.far.Next()
 		if !ok { // the kernel may take its time
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(r.far.FD()), Events: unix.POLLIN}}, 1)
@@ -403,7 +406,7 @@ func TestLostFrameIsNoHang(t *testing.T) {
 	r.peer.Horizon.Store(1000)
 	start := time.Now()
 	for !r.agreed() {
-		if time.Since(start) > 20*(napAfter+lostAfter) {
+		if time.Since(start) > 300*lostAfter {
 			t.Fatal("it waits without end")
 		}
 		if err := r.wait(); err != nil {
@@ -444,8 +447,8 @@ func TestOverflowIsToldFromLoss(t *testing.T) {
 		}
 	}
 	r.far.Flush(func(_ int, err error) { t.Error(err) })
-	const slots = 93                                        // three blocks of 31
-	for i := 0; r.sock.Drops() < n-slots && i < 1000; i++ { // the kernel may take its time
+	const slots = 93                                          // three blocks of 31
+	for i := 0; r.sock.Drops() < n-slots && i < 20_000; i++ { // the kernel may take its time
 		_, _ = unix.Poll(nil, 1)
 	}
 	r.peer.Sent[3].Store(n)
@@ -481,10 +484,8 @@ func TestRealTimeTakesFramesNow(t *testing.T) {
 	r.clock(clock.Segment{Flags: clock.Real, Limit: 1 << 60, Wall0: r.wall.Now()})
 	r.send(1<<50, 1) // whatever its time
 	r.write(1, eth(2, 100))
-	for range 100_000 {
-		if r.realtime(); len(r.core.got) == 2 {
-			break
-		}
+	for start := time.Now(); len(r.core.got) < 2 && time.Since(start) < 20*time.Second; {
+		r.realtime()
 	}
 	if len(r.core.got) != 2 || r.core.got[0].at > vt.Time(r.wall.Now()-r.seg.Wall0) || r.late != 0 {
 		t.Errorf("arrivals %+v", r.core.got)

@@ -109,7 +109,7 @@ func newLab(t *testing.T, r *Runtime, n int) []runtime.Spec {
 // waitLog reads a node's log until it says that the node is ready.
 func waitLog(t *testing.T, path string) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if b, _ := os.ReadFile(path); bytes.Contains(b, []byte("ready\n")) {
 			return string(b)
 		}

@@ -153,7 +153,7 @@ func TestExecTerminal(t *testing.T) {
 		t.Errorf("Exec = %d, %v", code, err)
 	}
 	buf := make([]byte, 64)
-	_ = master.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = master.SetReadDeadline(time.Now().Add(60 * time.Second))
 	n, _ := master.Read(buf)
 	if !strings.Contains(string(buf[:n]), "via-tty") {
 		t.Errorf("the terminal shows %q", buf[:n])
@@ -182,7 +182,7 @@ func TestExecLeaksNothing(t *testing.T) {
 		}
 	}
 	// Threads that were in a node end on their own, a moment after the call.
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(60 * time.Second); ; {
 		stray := strayThreads(t)
 		if len(stray) == 0 {
 			break

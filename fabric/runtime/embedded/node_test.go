@@ -154,7 +154,7 @@ func newLab(t testing.TB, name string, n int, kind topology.Kind) *lab {
 
 // close ends everything, whatever state the test left.
 func (l *lab) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	if err := l.rt.Stop(ctx, l.name, l.handles); err != nil {
 		l.t.Error(err)
@@ -195,7 +195,7 @@ func (l *lab) start() {
 // accept takes one node's report.
 func (l *lab) accept() {
 	l.t.Helper()
-	_ = l.ln.SetDeadline(time.Now().Add(30 * time.Second)) // a guard against hanging, not a measure
+	_ = l.ln.SetDeadline(time.Now().Add(90 * time.Second)) // a guard against hanging, not a measure
 	c, err := l.ln.Accept()
 	if err != nil {
 		l.t.Fatalf("waiting for nodes: %v", err)

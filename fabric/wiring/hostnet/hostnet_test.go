@@ -186,7 +186,7 @@ func probe(received func() (int, error), frames ...[]byte) (answers []string, er
 			return nil, fmt.Errorf("send: %w", err)
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(60 * time.Second); ; {
 		n, err := received()
 		if err != nil {
 			return nil, err
@@ -212,7 +212,7 @@ func probe(received func() (int, error), frames ...[]byte) (answers []string, er
 
 // carrier waits until eth1 can send.
 func carrier() error {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); {
 		l, err := netlink.LinkByName("eth1")
 		if err != nil {
 			return err
@@ -400,7 +400,7 @@ func talk(t *testing.T, a, b space, from, to netip.Addr) {
 	})
 	defer client.Close()
 	buf := make([]byte, 16)
-	for range 100 {
+	for range 600 {
 		if _, err := client.Write([]byte("hello")); err != nil {
 			t.Fatal(err)
 		}
