@@ -11,6 +11,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
 )
 
@@ -269,7 +270,7 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	}
 	ts := tables{facts([][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
-		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}})}
+		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(l.CBFC, plan.Links[id].CBFC)}})}
 	if l.LLR {
 		ts = append(ts, retryTable(plan.Retry(id)))
 	}
@@ -282,6 +283,15 @@ func retryText(l *api.LinkStatus) string {
 		return "off"
 	}
 	return fmt.Sprintf("on, A to B %s, B to A %s", dash(l.AB.LLR), dash(l.BA.LLR))
+}
+
+// creditText is on or off, and the room for the class of data.
+func creditText(on bool, s *cbfc.Setup) string {
+	if !on || s == nil {
+		return "off"
+	}
+	limit := s.Profile.VCs[0].Limit
+	return fmt.Sprintf("on, %d credits of %d B for class %d", limit, s.Profile.CreditSize, s.Profile.VCs[0].Index)
 }
 
 // retryTable lists the parameters of link layer retry.

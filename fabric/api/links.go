@@ -67,8 +67,9 @@ type LinkStatus struct {
 	RateBps int64     `json:"rateBps"`
 	DelayNs int64     `json:"delayNs"` // propagation
 	State   string    `json:"state"`
-	LLR     bool      `json:"llr"` // link layer retry is on
-	AB      Direction `json:"ab"`  // from A to B
+	LLR     bool      `json:"llr"`  // link layer retry is on
+	CBFC    bool      `json:"cbfc"` // credits are on, or will be with the next run
+	AB      Direction `json:"ab"`   // from A to B
 	BA      Direction `json:"ba"`
 }
 

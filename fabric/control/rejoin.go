@@ -93,6 +93,9 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		if q.LLR = nil; states[q.Link].LLR {
 			q.LLR = d.plan.Retry(q.Link)
 		}
+		if !states[q.Link].CBFC {
+			q.CBFC = nil
+		}
 		if q.BER = states[q.Link].AB.BER; d.plan.Links[q.Link].A.Node != n.id {
 			q.BER = states[q.Link].BA.BER
 		}

@@ -100,7 +100,7 @@ func (d *Daemon) linkStatus() []api.LinkStatus {
 		end := func(e topology.End) api.End {
 			return api.End{Node: d.nodes[e.Node].name, Port: d.plan.Nodes[e.Node].Ports[e.Port].Name}
 		}
-		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp, LLR: states[i].LLR,
+		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp, LLR: states[i].LLR, CBFC: states[i].CBFC,
 			AB: api.Direction{Impair: api.ImpairOf(states[i].AB), LLR: d.llrState(l.A.Node, l.A.Port), Counters: d.portCounters(l.A.Node, l.A.Port)},
 			BA: api.Direction{Impair: api.ImpairOf(states[i].BA), LLR: d.llrState(l.B.Node, l.B.Port), Counters: d.portCounters(l.B.Node, l.B.Port)}}
 		switch {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/switchd"
@@ -79,6 +80,7 @@ type Change struct {
 	Impair *link.Impair `json:"impair,omitempty"` // the port's sending side
 	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
 	Retry  *Retry       `json:"retry,omitempty"`  // link layer retry, at both ends at once
+	Credit *Credit      `json:"credit,omitempty"` // credit-based flow control from the next run on, at both ends at once
 	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
 
 	Switch *switchd.Settings `json:"switch,omitempty"` // replaces all settings of a switch
@@ -87,6 +89,11 @@ type Change struct {
 // Retry turns link layer retry on or off.
 type Retry struct {
 	LLR *llr.Config `json:"llr,omitempty"` // nil: off
+}
+
+// Credit turns credit-based flow control on or off.
+type Credit struct {
+	CBFC *cbfc.Setup `json:"cbfc,omitempty"` // nil: off
 }
 
 // RouteGroup is a set of prefixes that share their ports.

@@ -166,7 +166,7 @@ func (n *Node) Ahead(port int) time.Duration {
 // ExpectLLR says that a port gets link layer retry at t, which lies ahead of Now. Ahead has it in mind from now on, so both ends must
 // be told before any node is at t.
 func (n *Node) ExpectLLR(port int, t vt.Time) {
-	n.Ports[port].ExpectLLR()
+	n.Ports[port].ExpectSets()
 	n.lines.split(port, t, n.latency)
 }
 

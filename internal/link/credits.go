@@ -51,6 +51,21 @@ func (p *Port) resetCredits(now vt.Time) {
 	p.crd = x
 }
 
+// SetCBFC has the port have credits from the next run on, or none (nil); at the time when a run begins, for this one. Both ends of a link are told
+// at the same virtual time.
+func (p *Port) SetCBFC(now vt.Time, s *cbfc.Setup) {
+	p.cfg.CBFC = s
+	p.sets = p.sets || s != nil
+	if now != p.began {
+		return
+	}
+	p.sched.broke = 0
+	if p.crd = nil; s != nil {
+		p.resetCredits(now)
+	}
+	p.Kick(now)
+}
+
 // CBFC returns both sides of credit-based flow control at a port, to look at, and nil if it has none.
 func (p *Port) CBFC() (*cbfc.Sender, *cbfc.Receiver) {
 	if p.crd == nil {

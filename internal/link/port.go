@@ -166,9 +166,9 @@ func (p *Port) Lookahead() time.Duration {
 	return p.cfg.Delay + time.Duration(LinePs(60, p.cfg.Rate)/1000)
 }
 
-// ExpectLLR says that SetLLR is to come: from now on Lookahead has it in mind. It must be called at both ends before any node can be at
+// ExpectSets says that SetLLR or SetCBFC is to come: from now on Lookahead has it in mind. It must be called at both ends before any node can be at
 // the time of the change.
-func (p *Port) ExpectLLR() { p.sets = true }
+func (p *Port) ExpectSets() { p.sets = true }
 
 // Offer queues the frame in queue q, or drops it when the queue is full.
 func (p *Port) Offer(now vt.Time, q int, f *Frame) {

@@ -15,6 +15,7 @@ import (
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/engine"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/wire"
@@ -304,6 +305,17 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 		n.ExpectLLR(c.Port, c.At)
 	}
+	if c.Credit != nil {
+		if n.plain[c.Port] {
+			return nil
+		}
+		if s := c.Credit.CBFC; s != nil {
+			if err := cbfc.CheckProfile(&s.Profile, n.Ports[c.Port].Config().MTU); err != nil {
+				return fmt.Errorf("change at %v: %w", c.At, err)
+			}
+			n.Ports[c.Port].ExpectSets()
+		}
+	}
 	n.Node.Change(c.At, func(now vt.Time) {
 		if isSwitch {
 			if err := n.Switch.Configure(now, *c.Switch); err != nil {
@@ -328,6 +340,9 @@ func (n *Node) Change(c ctl.Change) error {
 			if n.Switch != nil {
 				n.Switch.LinksChanged()
 			}
+		}
+		if c.Credit != nil {
+			p.SetCBFC(now, c.Credit.CBFC)
 		}
 		if c.Retry != nil {
 			if err := p.SetLLR(now, c.Retry.LLR); err != nil {
