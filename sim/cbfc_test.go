@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
@@ -61,7 +62,7 @@ func credited(t *testing.T, text, name string, size int64) (workload.Result, *Fa
 }
 
 func creditedFile(link string) string {
-	return fmt.Sprintf("name: ft\nfabric: {kind: leaf-spine, spines: 2, leaves: 4, hostsPerLeaf: 2}\ndefaults: {link: {%s}, switch: {trim: {enabled: false}}}\n", link)
+	return fmt.Sprintf("name: ft\nfabric: {kind: leaf-spine, spines: 2, leaves: 4, hostsPerLeaf: 2}\ndefaults: {fep: {cc: fixed, lb: spray}, link: {%s}, switch: {trim: {enabled: false}}}\n", link)
 }
 
 // TestCBFCIncast has seven sources send to one on a fabric with credits and without trimming: nothing is lost, though without credits it is.
@@ -98,20 +99,21 @@ func TestCBFCLimitKeepsTheLineBusy(t *testing.T) {
 	}
 }
 
-// TestCBFCWithLLR has bits arrive wrong below credits: LLR repairs them, CC_Updates keep their place behind what is sent again, and nothing is lost,
-// from end to end either.
+// TestCBFCWithLLR has bits arrive wrong below credits: LLR repairs them, CC_Updates keep their place behind what is sent again, and nothing is lost
+// for good.
 func TestCBFCWithLLR(t *testing.T) {
 	res, f, _ := credited(t, creditedFile("cbfc: {ccEvery: 2us}, llr: on, ber: 1e-7"), workload.Incast, 1<<20)
-	var replays, stale, cc uint64
+	var replays, stale, cc, gone uint64
 	for _, n := range f.nodes {
 		for _, p := range n.Ports {
 			replays += p.C.LLR()[llr.TxReplayed]
+			gone += p.C.LLR()[llr.TxFlushed] + p.C.Drops() - p.C[link.DropFCS] - p.C[link.DropPreamble] // those are sent again on the link
 			stale += p.C.CBFC()[cbfc.CCStale] + p.C.CBFC()[cbfc.LeakCredits] + p.C.CBFC()[cbfc.BackCredits]
 			cc += p.C.CBFC()[cbfc.CCRx]
 		}
 	}
-	if replays == 0 || cc == 0 || stale != 0 || res.Trims != 0 || res.Retransmits != 0 {
-		t.Errorf("%d replays, %d CC_Updates, %d credits corrected, %d trims, %d retransmissions", replays, cc, stale, res.Trims, res.Retransmits)
+	if replays == 0 || cc == 0 || stale != 0 || res.Trims != 0 || gone != 0 {
+		t.Errorf("%d replays, %d CC_Updates, %d credits corrected, %d trims, %d frames lost for good", replays, cc, stale, res.Trims, gone)
 	}
 }
 
@@ -126,5 +128,51 @@ func TestCBFCLeaks(t *testing.T) {
 	}
 	if leaks == 0 {
 		t.Error("no credits of lost frames came back")
+	}
+}
+
+func TestCBFC15_Incast(t *testing.T) {
+	text := "name: star\nfabric: {kind: star, hosts: 4}\ndefaults: {fep: {cc: fixed, lb: spray}, link: {cbfc: %s}, switch: {trim: {enabled: false}, buffer: 100%%}}\n"
+	res, _, _ := credited(t, fmt.Sprintf(text, "on"), workload.Incast, 4<<20)
+	if res.Drops != 0 || res.Retransmits != 0 || float64(res.FCT.Min) < 0.9*float64(res.FCT.Max) {
+		t.Errorf("%d drops, %d retransmissions, flows took %v to %v", res.Drops, res.Retransmits, res.FCT.Min, res.FCT.Max)
+	}
+	plan, off := fromFile(t, fmt.Sprintf(text, "off"), nil)
+	if res, err := off.Run(spec(t, plan, workload.Incast, 4<<20, 1), t0, Options{}); err != nil || res.Drops == 0 {
+		t.Errorf("best effort: %d drops, %v", res.Drops, err)
+	}
+}
+
+// TestCBFCIsTurnedOff turns credits off and on between runs, at both ends: a run without is that of a topology that says nothing, to the nanosecond, and
+// one after that the first again.
+func TestCBFCIsTurnedOff(t *testing.T) {
+	plan, f := fromFile(t, creditedFile("cbfc: on"), nil)
+	never, g := fromFile(t, creditedFile("cbfc: off"), nil)
+	bare, err := g.Run(spec(t, never, workload.Incast, 1<<20, 1), t0, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var took []int64
+	for _, on := range []bool{true, false, true} {
+		for _, l := range plan.Links {
+			c := ctl.Change{At: f.Now().Add(time.Millisecond), Credit: &ctl.Credit{}}
+			if on {
+				c.Credit.CBFC = l.CBFC
+			}
+			for _, e := range []topology.End{l.A, l.B} {
+				c.Port = e.Port
+				if err := f.Change(e.Node, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		res, err := f.Run(spec(t, plan, workload.Incast, 1<<20, 1), f.Now().Add(2*time.Millisecond), Options{})
+		if err != nil || (res.Drops == 0) != on {
+			t.Fatalf("credits %v: %d drops, %v", on, res.Drops, err)
+		}
+		took = append(took, int64(res.FCT.Max))
+	}
+	if took[0] != took[2] || took[1] != int64(bare.FCT.Max) {
+		t.Errorf("runs took %v ns, without credits at all %d", took, int64(bare.FCT.Max))
 	}
 }

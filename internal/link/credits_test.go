@@ -266,3 +266,20 @@ func TestCreditsAllocateNothing(t *testing.T) {
 		t.Errorf("counters %v", c)
 	}
 }
+
+func TestCBFC11_PortPaysOnce(t *testing.T) {
+	retry := testLLR()
+	c := newCreditLine(t, &retry, testCBFC(300))
+	c.stay = 200 * time.Nanosecond
+	n := 0
+	c.meddling(func(from int, f *Frame) bool {
+		n++
+		return from == 0 && n%20 == 0
+	})
+	c.offer(1000)
+	c.run(vt.Time(5 * time.Millisecond))
+	c.taken(1000)
+	if v := c.ends[0].p.crd.tx.VC(c.now, testVC); v.Consumed != 8000 || c.c(0, llr.TxReplayed) == 0 {
+		t.Errorf("%d frames replayed: %+v", c.c(0, llr.TxReplayed), v)
+	}
+}
