@@ -20,50 +20,57 @@ import (
 const lossless = `name: lossless
 fabric: %s
 defaults:
+  link: {llr: %s}
   switch: {pfc: {enabled: true}, classes: {10: roce, 12: roce}}
   fep: {window: 600%%}
 `
 
-// PFC-02 without LLR: an incast in the lossless class loses nothing with the headroom that the plan works out, over one tier
+// PFC-02: an incast in the lossless class loses nothing with the headroom that the plan works out, over one tier
 // and over two, whose leaves are stopped by their spines in turn. With much less it does.
 func TestPFC02_IncastLosesNothing(t *testing.T) {
 	for _, fabric := range []string{"{kind: star, hosts: 9}", "{kind: leaf-spine, spines: 2, leaves: 4}", "{kind: fat-tree, k: 4}"} {
-		for _, enough := range []bool{true, false} {
-			plan, f := fromFile(t, fmt.Sprintf(lossless, fabric), func(set *switchd.Settings) {
-				if !enough {
-					set.PFC.Headroom = 10_000
-				}
-			})
-			for _, id := range hosts(plan) {
-				if c := f.nodes[id].FEP.Config().Class; c != 4 {
-					t.Fatalf("data of %s is of class %d, its switch has it in 4", plan.Nodes[id].Name, c)
-				}
-			}
-			res, err := f.Run(spec(t, plan, workload.Incast, 2<<20, 1), t0, Options{})
-			if err != nil || enough && !*res.Correct {
-				t.Fatalf("%s: correct %v, %v", fabric, *res.Correct, err)
-			}
-			var stopped, hostsStopped, most uint64 // PFC frames obeyed, by end points, and the deepest queue
-			for _, n := range f.nodes {
-				for _, p := range n.Ports {
-					stopped += p.C[link.PauseRx]
-					most = max(most, p.Stats(4).C[link.QPeak])
-					if n.FEP != nil {
-						hostsStopped += p.C[link.PauseRx]
-					}
-				}
-			}
-			t.Logf("%s, headroom %v: %d PFC frames, %d of them to end points, deepest queue %d bytes, %d drops, slowdown %.3f", fabric, enough, stopped, hostsStopped, most, res.Drops, res.Ratio)
-			if enough && (res.Drops != 0 || res.Trims != 0 || res.Retransmits != 0) {
-				t.Errorf("%s: %d drops, %d trimmed, %d retransmits in a lossless class", fabric, res.Drops, res.Trims, res.Retransmits)
-			}
-			if !enough && res.Drops == 0 {
-				t.Errorf("%s: nothing is lost without headroom: the test shows nothing", fabric)
-			}
-			if enough && (hostsStopped == 0 || stopped == hostsStopped && plan.Nodes[0].Tier > 1) {
-				t.Errorf("%s: %d PFC frames, %d of them to end points: not all were stopped that could be", fabric, stopped, hostsStopped)
+		pfcIncast(t, fabric, "off", true)
+		pfcIncast(t, fabric, "off", false)
+		pfcIncast(t, fabric, "on", true)
+	}
+}
+
+// pfcIncast runs an incast in a lossless class, with the headroom worked out or much less.
+func pfcIncast(t *testing.T, fabric, llr string, enough bool) {
+	t.Helper()
+	plan, f := fromFile(t, fmt.Sprintf(lossless, fabric, llr), func(set *switchd.Settings) {
+		if !enough {
+			set.PFC.Headroom = 10_000
+		}
+	})
+	for _, id := range hosts(plan) {
+		if c := f.nodes[id].FEP.Config().Class; c != 4 {
+			t.Fatalf("data of %s is of class %d, its switch has it in 4", plan.Nodes[id].Name, c)
+		}
+	}
+	res, err := f.Run(spec(t, plan, workload.Incast, 2<<20, 1), t0, Options{})
+	if err != nil || enough && !*res.Correct {
+		t.Fatalf("%s: correct %v, %v", fabric, *res.Correct, err)
+	}
+	var stopped, hostsStopped, most uint64 // PFC frames obeyed, by end points, and the deepest queue
+	for _, n := range f.nodes {
+		for _, p := range n.Ports {
+			stopped += p.C[link.PauseRx]
+			most = max(most, p.Stats(4).C[link.QPeak])
+			if n.FEP != nil {
+				hostsStopped += p.C[link.PauseRx]
 			}
 		}
+	}
+	t.Logf("%s, llr %s, headroom %v: %d PFC frames, %d of them to end points, deepest queue %d bytes, %d drops, slowdown %.3f", fabric, llr, enough, stopped, hostsStopped, most, res.Drops, res.Ratio)
+	if enough && (res.Drops != 0 || res.Trims != 0 || res.Retransmits != 0) {
+		t.Errorf("%s: %d drops, %d trimmed, %d retransmits in a lossless class", fabric, res.Drops, res.Trims, res.Retransmits)
+	}
+	if !enough && res.Drops == 0 {
+		t.Errorf("%s: nothing is lost without headroom: the test shows nothing", fabric)
+	}
+	if enough && (hostsStopped == 0 || stopped == hostsStopped && plan.Nodes[0].Tier > 1) {
+		t.Errorf("%s: %d PFC frames, %d of them to end points: not all were stopped that could be", fabric, stopped, hostsStopped)
 	}
 }
 

@@ -83,13 +83,7 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 			return nil, fmt.Errorf("sim: %w", err)
 		}
 		f.nodes = append(f.nodes, n)
-		ahead := time.Duration(0)
-		for p := range n.Ports {
-			if a := n.Ports[p].Lookahead() + plan.Nodes[i].Latency; p == 0 || a < ahead {
-				ahead = a
-			}
-		}
-		f.ahead = append(f.ahead, ahead)
+		f.ahead = append(f.ahead, f.lookahead(i))
 	}
 	for i, o := range f.outs {
 		for _, q := range plan.Nodes[i].Ports {
@@ -97,6 +91,16 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 		}
 	}
 	return f, nil
+}
+
+// lookahead is the shortest time in which anything can reach a node.
+func (f *Fabric) lookahead(node int) (ahead time.Duration) {
+	for i := range f.nodes[node].Ports {
+		if a := f.nodes[node].Ahead(i); i == 0 || a < ahead {
+			ahead = a
+		}
+	}
+	return ahead
 }
 
 // Arena has the frames lie in memory that take gives, n zeroed bytes at a time. A large fabric has so many frames under way
@@ -144,6 +148,7 @@ func (f *Fabric) Change(node int, changes ...ctl.Change) error {
 			return err
 		}
 	}
+	f.ahead[node] = f.lookahead(node)
 	return nil
 }
 
@@ -266,7 +271,7 @@ func (f *Fabric) totals() workload.Totals {
 	for _, n := range f.nodes {
 		for _, p := range n.Ports {
 			t.PacketHops += p.C[link.RxFrames]
-			t.Fidelity.Frames += p.C[link.RxFrames] + p.C[link.DropCut] + p.C[link.DropFCS]
+			t.Fidelity.Frames += p.C.Arrived()
 			t.DataPacketHops += p.C[link.RxData]
 			t.Trims += p.C[link.Trimmed]
 			t.Drops += p.C.Drops()

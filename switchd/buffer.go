@@ -117,6 +117,8 @@ func (s *Switch) enqueue(now vt.Time, o *link.Port, dscp uint8, f *link.Frame) {
 	case s.dogs[o.Index][q].blocks(&s.set.PFC):
 		o.Stats(q).C[link.QWatchdogDrop]++
 		o.Drop(link.DropWatchdog, f)
+	case f.Credited(): // there is room: the far end has paid for it
+		s.put(now, o, q, f)
 	case !s.fits(o, q, int64(len(f.B)), f.In, s.isRetx(dscp)):
 		s.refuse(now, o, q, dscp, f)
 	case s.set.Queues[q].WRED && s.early(o, q, f):
@@ -132,7 +134,7 @@ func (s *Switch) offer(now vt.Time, o *link.Port, q int, f *link.Frame) {
 	switch {
 	case !o.Up():
 		o.Drop(link.DropDown, f)
-	case !s.fits(o, q, int64(len(f.B)), f.In, false):
+	case !f.Credited() && !s.fits(o, q, int64(len(f.B)), f.In, false):
 		s.dropped(o, q, f)
 		o.Drop(link.DropQueue, f)
 	default:

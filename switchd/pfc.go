@@ -79,7 +79,7 @@ func (s *Switch) sendPFC(now vt.Time, port, q int, quanta uint16) {
 	m := wire.Pause{Enabled: 1 << q}
 	m.Quanta[q] = quanta
 	f.B = wire.AppendPFC(f.B, s.cfg.Ports[port].MAC, &m)
-	s.node.Ports[port].EnqueueControl(now, f)
+	s.node.Ports[port].EnqueuePause(now, f)
 }
 
 // reconsider brings pauses and watchdogs in line with settings that have changed.

@@ -441,6 +441,8 @@ func (l *accessList) ue(t TLV) {
 		l.num("lldp.cbfc_wanted", uint64(o.CBFCWanted()))
 		l.num("lldp.cbfc_enabled", uint64(o.CBFCEnabled()))
 		l.num("lldp.spec_version", uint64(o.SpecVersion()))
+		l.num("lldp.echo", uint64(o.Echo()))
+		l.num("lldp.life", uint64(o.Life()))
 		l.num("lldp.lab_flags", uint64(o.LabFlags()))
 		l.num("lldp.boot_id", uint64(o.BootID()))
 	}

@@ -38,6 +38,9 @@ func ParseCCUpdate(b []byte) (CCUpdate, error) {
 	return CCUpdate(b[:CCUpdateLen:CCUpdateLen]), nil
 }
 
+// IsMACControlExtension says whether the body of an EtherMACControl frame begins with the opcode that CC_Update has.
+func IsMACControlExtension(b []byte) bool { return len(b) >= 2 && u16(b, 0) == macControlExtension }
+
 // Validate checks company ID and type.
 func (c CCUpdate) Validate() error {
 	switch {

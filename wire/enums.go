@@ -29,7 +29,7 @@ func Enums() map[string][]EnumValue {
 		"FEPFlags": {{0x01, "CAPS_VALID"}, {0x02, "ADDRESS_VALID"}, {0x04, "PID_VALID"}, {0x08, "RI_VALID"},
 			{0x10, "INITIATOR_VALID"}, {0x20, "ABSOLUTE"}, {0x40, "IPV6"}, {0x80, "ONE_MTU"}},
 		"FEPCaps":  {{0x01, "AI_BASE"}, {0x02, "AI_FULL"}, {0x04, "HPC"}, {0x40, "IN_ORDER"}, {0x80, "OPTIMIZED"}},
-		"LabFlags": {{0x0001, "TRAILER"}},
+		"LabFlags": {{LabTrailer, "TRAILER"}, {LabCBFCReady, "CBFC_READY"}},
 	}
 	for _, t := range []EtherType{EtherIPv4, EtherARP, EtherVLAN, EtherIPv6, EtherMACControl, EtherQinQ, EtherExperiment, EtherLLDP, EtherCSIG, EtherCSIGWide} {
 		m["EtherType"] = append(m["EtherType"], EnumValue{uint64(t), t.String()})

@@ -92,7 +92,9 @@ var tabUEOptions = &HeaderTable{Name: "UE link options", Layer: "lldp_ue", Codes
 	enum("lldp.cbfc_wanted", 52, 2, "LinkWish", "CBFC wanted"),
 	enum("lldp.cbfc_enabled", 54, 2, "LinkWish", "CBFC enabled"),
 	num("lldp.spec_version", 56, 8, "0x13 = 1.0.3"),
-	flags("lldp.lab_flags", 64, 16, "LabFlags", "what the lab needs to know"),
+	num("lldp.echo", 64, 8, "answers the neighbour's boot ID and life"),
+	num("lldp.life", 72, 6, "changes when the sender has given up credits"),
+	flags("lldp.lab_flags", 78, 2, "LabFlags", "what the lab needs to know"),
 	num("lldp.boot_id", 80, 32, "changes when the node starts again"),
 )}
 

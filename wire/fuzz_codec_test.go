@@ -114,7 +114,8 @@ func FuzzLLDP(f *testing.F) {
 				t.Errorf("%x written again is %x", []byte(tlv), again)
 			}
 			if o, err := ParseUEOptions(tlv); err == nil && len(tlv) == ueOptionsLen {
-				again := AppendUEOptions(nil, &UEOptionsFields{o.LLRWanted(), o.LLREnabled(), o.CBFCWanted(), o.CBFCEnabled(), o.SpecVersion(), o.LabFlags(), o.BootID()})
+				fields := o.Fields()
+				again := AppendUEOptions(nil, &fields)
 				if !bytes.Equal(again, tlv) {
 					t.Errorf("%x written again is %x", []byte(tlv), again)
 				}

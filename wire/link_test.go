@@ -149,13 +149,13 @@ func TestLinkRoundTrip(t *testing.T) {
 
 func roundTripUE(t *testing.T, r *rand.Rand) {
 	t.Helper()
-	f := UEOptionsFields{LinkWish(r.IntN(4)), LinkWish(r.IntN(4)), LinkWish(r.IntN(4)), LinkWish(r.IntN(4)), uint8(r.Uint32()), uint16(r.Uint32()), r.Uint32()}
+	f := UEOptionsFields{LinkWish(r.IntN(4)), LinkWish(r.IntN(4)), LinkWish(r.IntN(4)), LinkWish(r.IntN(4)), uint8(r.Uint32()), uint8(r.Uint32()), uint8(r.IntN(MaxLife + 1)), uint8(r.IntN(4)), r.Uint32()}
 	tlv, err := ParseTLV(AppendUEOptions(nil, &f))
 	if err != nil {
 		t.Fatal(err)
 	}
 	o, err := ParseUEOptions(tlv)
-	if err != nil || (UEOptionsFields{o.LLRWanted(), o.LLREnabled(), o.CBFCWanted(), o.CBFCEnabled(), o.SpecVersion(), o.LabFlags(), o.BootID()}) != f {
+	if err != nil || o.Fields() != f {
 		t.Fatalf("options %+v: %x %v", f, []byte(tlv), err)
 	}
 	b := UECBFCFields{CreditSize: uint16(1 + r.IntN(0xFFFF)), PktOvhd: int8(r.Uint32()), Method: CBFCMethod(r.IntN(2)), Total: r.Uint32(), Lossless: r.Uint32()}

@@ -8,11 +8,16 @@ type LLDPType uint8
 
 // Kinds of LLDP TLVs that uetlab reads or writes.
 const (
-	LLDPEnd     LLDPType = 0
-	LLDPChassis LLDPType = 1
-	LLDPPort    LLDPType = 2
-	LLDPTTL     LLDPType = 3
-	LLDPOrg     LLDPType = 127
+	LLDPEnd        LLDPType = 0
+	LLDPChassis    LLDPType = 1
+	LLDPPort       LLDPType = 2
+	LLDPTTL        LLDPType = 3
+	LLDPPortDesc   LLDPType = 4
+	LLDPSysName    LLDPType = 5
+	LLDPSysDesc    LLDPType = 6
+	LLDPSysCap     LLDPType = 7
+	LLDPManagement LLDPType = 8
+	LLDPOrg        LLDPType = 127
 )
 
 var lldpNames = []string{0: "End", 1: "Chassis ID", 2: "Port ID", 3: "Time To Live", 4: "Port Description",
@@ -25,6 +30,7 @@ func (t LLDPType) String() string { return name(lldpNames, uint8(t)) }
 const (
 	LLDPChassisMAC   = 4
 	LLDPChassisLocal = 7
+	LLDPPortMAC      = 3
 	LLDPPortIfName   = 5
 	LLDPPortLocal    = 7
 )

@@ -12,8 +12,20 @@ const (
 // UESpecVersion is spec version 1.0.3 as UEOptions carries it.
 const UESpecVersion = 0x13
 
-// LabTrailer is the lab flag by which a port says that it understands link trailers; without it LLR stays off.
-const LabTrailer = 0x0001
+// Lab flags of link options, 2 bits.
+const (
+	// LabTrailer says that a port understands link trailers; without it LLR and CBFC stay off.
+	LabTrailer = 0x1
+	// LabCBFCReady says that the port's CBFC receiver has cleared its counts and is on.
+	LabCBFCReady = 0x2
+)
+
+// MaxLife is the highest life of a port, after which comes 0.
+const MaxLife = 1<<6 - 1
+
+// UEEcho is what a port answers a neighbour of this boot ID in this life. It is another one after the next start or in the
+// next life.
+func UEEcho(boot uint32, life uint8) uint8 { return uint8((boot + uint32(life)) * 0x9E3779B1 >> 24) }
 
 // LinkWish is a 2-bit wish for LLR or CBFC. 1 and 2 are reserved and count as no.
 type LinkWish uint8
@@ -124,8 +136,14 @@ func (o UEOptions) CBFCEnabled() LinkWish { return LinkWish(o[6] & 3) }
 // SpecVersion returns the version of the standard, 0x13 for 1.0.3.
 func (o UEOptions) SpecVersion() uint8 { return o[7] }
 
+// Echo returns UEEcho of the neighbour as the sender knows it, whom the sender's enabled flags and LabCBFCReady are meant for.
+func (o UEOptions) Echo() uint8 { return o[8] }
+
+// Life returns a number of 6 bits that changes when the sender has given up credits that were agreed on.
+func (o UEOptions) Life() uint8 { return o[9] >> 2 }
+
 // LabFlags returns the lab's own flags.
-func (o UEOptions) LabFlags() uint16 { return u16(o, 8) }
+func (o UEOptions) LabFlags() uint8 { return o[9] & 3 }
 
 // BootID returns a number that changes when the sender starts again.
 func (o UEOptions) BootID() uint32 { return u32(o, 10) }
@@ -134,8 +152,14 @@ func (o UEOptions) BootID() uint32 { return u32(o, 10) }
 type UEOptionsFields struct {
 	LLRWanted, LLREnabled, CBFCWanted, CBFCEnabled LinkWish
 	SpecVersion                                    uint8
-	LabFlags                                       uint16
+	Echo, Life, LabFlags                           uint8
 	BootID                                         uint32
+}
+
+// Fields returns what the TLV says, copied.
+func (o UEOptions) Fields() UEOptionsFields {
+	return UEOptionsFields{LLRWanted: o.LLRWanted(), LLREnabled: o.LLREnabled(), CBFCWanted: o.CBFCWanted(), CBFCEnabled: o.CBFCEnabled(),
+		SpecVersion: o.SpecVersion(), Echo: o.Echo(), Life: o.Life(), LabFlags: o.LabFlags(), BootID: o.BootID()}
 }
 
 func appendUEHead(dst []byte, length int, subtype uint8) []byte {
@@ -148,7 +172,7 @@ func AppendUEOptions(dst []byte, f *UEOptionsFields) []byte {
 	dst, b := grow(dst, 8)
 	b[0] = byte(f.LLRWanted&3)<<6 | byte(f.LLREnabled&3)<<4 | byte(f.CBFCWanted&3)<<2 | byte(f.CBFCEnabled&3)
 	b[1] = f.SpecVersion
-	put16(b, 2, f.LabFlags)
+	b[2], b[3] = f.Echo, f.Life<<2|f.LabFlags&3
 	put32(b, 4, f.BootID)
 	return dst
 }
@@ -241,6 +265,15 @@ type UECBFCFields struct {
 	Total      uint32
 	Lossless   uint32
 	VCs        []CBFCVC // up to 32
+}
+
+// Fields returns what the TLV says, copied.
+func (c UECBFC) Fields() UECBFCFields {
+	f := UECBFCFields{CreditSize: c.CreditSize(), PktOvhd: c.PktOvhd(), Method: c.Method(), Total: c.Total(), Lossless: c.Lossless()}
+	for i := range c.NumVC() {
+		f.VCs = append(f.VCs, c.VC(i))
+	}
+	return f
 }
 
 // AppendUECBFC writes the CBFC receiver TLV.

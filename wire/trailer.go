@@ -22,6 +22,9 @@ const (
 	LLRNoFCS    = 2 // plain, and the sender has left the FCS out: it is 0, and there is nothing to check
 )
 
+// LLRFlagReplay marks a frame that is sent once more. It is for people who read captures: no port looks at it.
+const LLRFlagReplay = 0x40
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // TrailerFields is the contents of a link trailer.
@@ -69,6 +72,27 @@ func (t Trailer) SetFCS(fcs uint32) { binary.LittleEndian.PutUint32(t[20:], fcs)
 func (t Trailer) OK() bool {
 	return len(t) == TrailerLen && u32(t, 0) == trailerMagic && u32(t, 16) == crc32.Checksum(t[:16], castagnoli)
 }
+
+// Flipped tells which bit of the LLR word was turned on the line, 0 the first, where OK does not hold: a damaged preamble. It is -1 if
+// the trailer is none, or is damaged otherwise.
+func (t Trailer) Flipped() int {
+	if len(t) != TrailerLen || u32(t, 0) != trailerMagic {
+		return -1
+	}
+	var head [16]byte
+	copy(head[:], t)
+	for i := range 32 {
+		Trailer(head[:]).FlipLLR(i)
+		if u32(t, 16) == crc32.Checksum(head[:], castagnoli) {
+			return i
+		}
+		Trailer(head[:]).FlipLLR(i)
+	}
+	return -1
+}
+
+// FlipLLR turns bit i of the LLR word, 0 the first on the line, without a new CRC: the preamble was damaged.
+func (t Trailer) FlipLLR(i int) { t[12+i/8] ^= 0x80 >> (i % 8) }
 
 // TrailerOf returns the last 24 bytes of b unchecked, or nil if b is shorter.
 func TrailerOf(b []byte) Trailer {

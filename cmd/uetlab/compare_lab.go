@@ -116,7 +116,7 @@ func (r *labRunner) request(ctx context.Context, j experiment.Job) (req api.RunR
 	if j.Series {
 		req.EveryNs = int64(cmp.Or(j.Every, r.every, sampling(&spec, &r.plan)))
 	}
-	for _, text := range j.Variant.Links {
+	for _, text := range eachLink(&r.plan, j.Variant.Links) {
 		f, timed, err := linkFault(&r.plan, text)
 		if err != nil {
 			return req, nil, err

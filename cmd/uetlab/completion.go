@@ -200,7 +200,7 @@ func argValues(ctx context.Context, l *line) []string {
 		return topologiesHere()
 	case name == "down":
 		return labsHere()
-	case name == "exec" || name == "sh" || name == "restart" || name == "logs" || name == "stats":
+	case name == "exec" || name == "sh" || name == "restart" || name == "logs" || name == "stats" || name == "lldp":
 		return nodesOf(ctx, l.flags)
 	case name == "pdc":
 		return endPointsOf(ctx, l.flags)

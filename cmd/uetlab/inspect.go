@@ -11,6 +11,8 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
+	"github.com/uetlab/uetlab/internal/link/llr"
 )
 
 func inspectCommand() *cli.Command {
@@ -268,8 +270,46 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	}
 	ts := tables{facts([][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
-		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}})}
+		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(l.CBFC, plan.Links[id].CBFC)}})}
+	if l.LLR {
+		ts = append(ts, retryTable(plan.Retry(id)))
+	}
 	return append(ts, directionTable(l)).write(c)
+}
+
+// retryText is on or off, and the states of both sending ports.
+func retryText(l *api.LinkStatus) string {
+	if !l.LLR {
+		return "off"
+	}
+	return fmt.Sprintf("on, A to B %s, B to A %s", dash(l.AB.LLR), dash(l.BA.LLR))
+}
+
+// creditText is on or off, and the room for the class of data.
+func creditText(on bool, s *cbfc.Setup) string {
+	if !on || s == nil {
+		return "off"
+	}
+	limit := s.Profile.VCs[0].Limit
+	return fmt.Sprintf("on, %d credits of %d B for class %d", limit, s.Profile.CreditSize, s.Profile.VCs[0].Index)
+}
+
+// retryTable lists the parameters of link layer retry.
+func retryTable(c *llr.Config) table {
+	count, age := fmt.Sprint(c.ReplayCount), nanos(int64(c.DataAge))
+	if c.ReplayCount == llr.Unlimited {
+		count = "unlimited"
+	}
+	if c.DataAge == 0 {
+		age = "none"
+	}
+	t := table{columns: []string{"LLR", "VALUE"}}
+	for _, r := range [][2]string{{"window", fmt.Sprintf("%d frames, %d bytes", c.Frames, c.Bytes)}, {"replay timer", nanos(int64(c.ReplayTimer))},
+		{"replays", count}, {"data age", age}, {"PCS lost", nanos(int64(c.PCSLost))}, {"in INIT", string(c.Init)}, {"in FLUSH", string(c.Flush)},
+		{"shakes hands again", fmt.Sprint(c.ReInit)}, {"ACK", fmt.Sprintf("after %d bytes or %s", c.AckEvery, nanos(int64(c.AckDelay)))}} {
+		t.add(r[0], r[1])
+	}
+	return t
 }
 
 // directionTable lists the counters of both directions side by side.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -22,10 +23,10 @@ type simFaults struct {
 	script *chaos.Script  // nil: none
 }
 
-// linkFaults reads the values of --link: LINK SETTING… [from=NODE] [at=TIME].
+// linkFaults reads the values of --link: LINK SETTING… [from=NODE] [at=TIME], where LINK may be a pattern.
 func linkFaults(plan *topology.Plan, values []string) (*simFaults, error) {
 	s := &simFaults{}
-	for _, v := range values {
+	for _, v := range eachLink(plan, values) {
 		f, timed, err := linkFault(plan, v)
 		if err != nil {
 			e := api.AsError(err)
@@ -38,6 +39,23 @@ func linkFaults(plan *topology.Plan, values []string) (*simFaults, error) {
 		}
 	}
 	return s, nil
+}
+
+// eachLink puts in the place of each value whose link is a pattern, leaf*-spine*, one for every link that it means.
+func eachLink(plan *topology.Plan, values []string) (each []string) {
+	for _, v := range values {
+		name, settings, _ := strings.Cut(strings.TrimSpace(v), " ")
+		n := len(each)
+		for i := range plan.Links {
+			if ok, err := path.Match(name, plan.Links[i].Name); ok && err == nil && strings.ContainsAny(name, "*?") {
+				each = append(each, plan.Links[i].Name+" "+settings)
+			}
+		}
+		if len(each) == n {
+			each = append(each, v)
+		}
+	}
+	return each
 }
 
 func linkFault(plan *topology.Plan, value string) (f faults.Fault, timed bool, err error) {

@@ -227,6 +227,8 @@ func TestSimLinks(t *testing.T) {
 		"fails in the run":    {[]string{"leaf0-spine0 fail at=+5us"}, true, true},
 		"loss one way":        {[]string{"leaf0-spine0 loss=20% from=leaf0"}, true, true},
 		"two":                 {[]string{"leaf0-spine0 rate=50%", "leaf1-spine1 delay=+2us burst=p:5%,r:25%"}, true, true},
+		"a pattern":           {[]string{"leaf*-spine* rate=25%"}, true, false},
+		"a pattern, mended":   {[]string{"*-* loss=50%", "*-* restore at=0s"}, false, false},
 		"mended before":       {[]string{"leaf0-spine0 loss=50%", "leaf0-spine0 restore at=0s"}, false, false},
 		"after the end":       {[]string{"leaf0-spine0 fail at=+5ms"}, false, false},
 	} {
@@ -241,7 +243,7 @@ func TestSimLinks(t *testing.T) {
 			}
 		})
 	}
-	for link, msg := range map[string]string{"leaf0-spine0": "nothing to set", "leaf0-spine9 fail": "no such name", "leaf0-spine0 los=1%": "did you mean loss?",
+	for link, msg := range map[string]string{"leaf0-spine0": "nothing to set", "leaf0-spine9 fail": "no such name", "leaf*-spine9 fail": "no such name", "leaf0-spine0 cbfc=on": "the topology has no credits", "leaf0-spine0 los=1%": "did you mean loss?",
 		"leaf0-spine0 fail at=soon": "not a virtual time", "leaf0-spine0 fail at=+9223372036854775807ns": "more than 24h0m0s ahead",
 		"leaf0-spine0 fail from=leaf1": "joins leaf0 and spine0", "leaf0-spine0 fail from=x": "no such name", " ": "no link"} {
 		if o := runWords(t, append(strings.Fields(w), "--link", link)); o.code != api.CodeUsage && o.code != api.CodeNotFound || !strings.Contains(o.err, msg) {

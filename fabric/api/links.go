@@ -55,6 +55,7 @@ func (i Impair) Text() string {
 // Direction is one direction of a link: what is wrong with it and the counters of its sending port.
 type Direction struct {
 	Impair   Impair            `json:"impair"`
+	LLR      string            `json:"llr,omitempty"` // state of link layer retry at the sending port: OFF, INIT, ADVANCE, REPLAY, FLUSH
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 
@@ -66,7 +67,9 @@ type LinkStatus struct {
 	RateBps int64     `json:"rateBps"`
 	DelayNs int64     `json:"delayNs"` // propagation
 	State   string    `json:"state"`
-	AB      Direction `json:"ab"` // from A to B
+	LLR     bool      `json:"llr"`  // link layer retry is on
+	CBFC    bool      `json:"cbfc"` // credits are on, or will be with the next run
+	AB      Direction `json:"ab"`   // from A to B
 	BA      Direction `json:"ba"`
 }
 

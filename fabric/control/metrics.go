@@ -92,7 +92,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 
 func (c collector) port(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string, page *clock.NodePage, p *topology.Node, q int) {
 	name, ln := p.Ports[q].Name, c.d.plan.Links[p.Ports[q].Link].Name
+	used := linkCounters(page, q)
 	for k := range link.NumCounters {
+		if !used(k) {
+			continue
+		}
 		v := float64(page.Ports[q][k].Load())
 		if k.IsDrop() {
 			put(descDrops, prometheus.CounterValue, v, lab, p.Name, name, ln, k.String()[len("drop_"):])

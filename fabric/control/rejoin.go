@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/runtime"
@@ -79,13 +80,26 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		}
 		d.rest(c)
 	}
-	down := map[int]bool{}
-	for i, f := range d.faults.At(held) {
+	down, states := map[int]bool{}, d.faults.At(held)
+	for i, f := range states {
 		l := &d.plan.Links[i]
 		down[i] = f.Down() && l.A.Node != n.id && l.B.Node != n.id
 	}
 	cfg := d.config(n.id, d.plan.Routes(down)[n.id])
 	cfg.Start = held
+	cfg.Node.Ports = slices.Clone(cfg.Node.Ports)
+	for i := range cfg.Node.Ports {
+		q := &cfg.Node.Ports[i]
+		if q.LLR = nil; states[q.Link].LLR {
+			q.LLR = d.plan.Retry(q.Link)
+		}
+		if !states[q.Link].CBFC {
+			q.CBFC = nil
+		}
+		if q.BER = states[q.Link].AB.BER; d.plan.Links[q.Link].A.Node != n.id {
+			q.BER = states[q.Link].BA.BER
+		}
+	}
 	if cfg.Node.Switch != nil {
 		set := d.settings.at(n.id, held)
 		cfg.Node.Switch = &set

@@ -226,6 +226,7 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 		d.abort(r)
 	}
 	d.tellPDCs(ctx, r.t0, before.failed)
+	d.tellRetries(before.retries)
 	if err != nil {
 		return nil, err
 	}

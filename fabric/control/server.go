@@ -59,6 +59,7 @@ func (d *Daemon) handler() http.Handler {
 		return d.changeLink(r.Context(), r.PathValue("name"), ch)
 	}))
 	d.switchRoutes(m)
+	d.lldpRoutes(m)
 	m.HandleFunc("POST /v1/faults", answer1(func(r *http.Request) (any, error) {
 		var s api.FaultScript
 		if err := body(r, &s); err != nil {

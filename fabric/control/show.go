@@ -29,10 +29,14 @@ func (d *Daemon) lab() api.Lab {
 		CreatedAt: d.created, Version: d.opt.Version, Nodes: len(d.plan.Nodes), Links: len(d.plan.Links), Rootless: d.opt.Rootless, Dir: d.dir.Path}
 }
 
-// portCounters gives a port's counters by name. What is 0 and counts drops is left out where short.
+// portCounters gives a port's counters by name, those of link layer retry and of CBFC where there is any.
 func (d *Daemon) portCounters(node, port int) map[string]uint64 {
 	m := make(map[string]uint64, link.NumCounters)
+	used := linkCounters(d.nodes[node].page, port)
 	for c := range link.NumCounters {
+		if !used(c) {
+			continue
+		}
 		m[c.String()] = d.nodes[node].page.Ports[port][c].Load()
 	}
 	return m
@@ -96,9 +100,9 @@ func (d *Daemon) linkStatus() []api.LinkStatus {
 		end := func(e topology.End) api.End {
 			return api.End{Node: d.nodes[e.Node].name, Port: d.plan.Nodes[e.Node].Ports[e.Port].Name}
 		}
-		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp,
-			AB: api.Direction{Impair: api.ImpairOf(states[i].AB), Counters: d.portCounters(l.A.Node, l.A.Port)},
-			BA: api.Direction{Impair: api.ImpairOf(states[i].BA), Counters: d.portCounters(l.B.Node, l.B.Port)}}
+		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp, LLR: states[i].LLR, CBFC: states[i].CBFC,
+			AB: api.Direction{Impair: api.ImpairOf(states[i].AB), LLR: d.llrState(l.A.Node, l.A.Port), Counters: d.portCounters(l.A.Node, l.A.Port)},
+			BA: api.Direction{Impair: api.ImpairOf(states[i].BA), LLR: d.llrState(l.B.Node, l.B.Port), Counters: d.portCounters(l.B.Node, l.B.Port)}}
 		switch {
 		case states[i].Down():
 			s.State = api.LinkDown

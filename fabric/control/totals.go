@@ -18,10 +18,11 @@ type totals struct {
 	deaths       int64
 	queues       [][]ctl.Queue // by node
 	failed       []uint64      // PDCs, by node
+	retries      []retries     // by node
 }
 
 func (d *Daemon) counters() totals {
-	t := totals{deaths: d.deaths.Load(), failed: d.failedPDCs()}
+	t := totals{deaths: d.deaths.Load(), failed: d.failedPDCs(), retries: d.retries()}
 	for _, n := range d.nodes {
 		for i := range d.plan.Nodes[n.id].Ports {
 			for c := range t.ports {

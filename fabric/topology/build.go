@@ -59,6 +59,7 @@ func (d *draft) plan() *Plan {
 	p.BaseRTT = baseRTT(p)
 	p.BDP = mulDiv(pointRate(p), int64(p.BaseRTT), 8*int64(time.Second))
 	d.planSizes(p)
+	d.planCBFC(p)
 	return p
 }
 
@@ -98,14 +99,15 @@ func (d *draft) planLinks(p *Plan) {
 		}
 		lp := l.effective()
 		ends := [2]End{{a.node.id, a.port - 1}, {b.node.id, b.port - 1}}
-		p.Links = append(p.Links, Link{ID: i, Name: name, A: ends[0], B: ends[1], Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU})
+		p.Links = append(p.Links, Link{ID: i, Name: name, A: ends[0], B: ends[1], LLDP: lp.LLDP == lldpOn, Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU})
 		for j, e := range ends {
 			far := ends[1-j]
 			p.Nodes[e.Node].Ports[e.Port] = Port{
 				Name: fmt.Sprintf("eth%d", e.Port+1), MAC: macOf(e.Node, e.Port), Link: i,
-				Peer: far.Node, PeerIdx: far.Port, Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU,
+				Peer: far.Node, PeerIdx: far.Port, LLDP: lp.LLDP == lldpOn, Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU,
 			}
 		}
+		p.planLLR(&p.Links[i], &lp)
 	}
 }
 

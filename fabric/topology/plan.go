@@ -9,6 +9,8 @@ import (
 
 	"github.com/uetlab/uetlab/fep/cms"
 	"github.com/uetlab/uetlab/fep/lb"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
+	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/switchd"
 )
 
@@ -58,13 +60,17 @@ type Node struct {
 type Port struct {
 	Name    string        `json:"name"` // eth1, eth2, …
 	MAC     [6]byte       `json:"mac"`
-	Link    int           `json:"link"`       // index into Plan.Links
-	Peer    int           `json:"peer"`       // node id at the other end
-	PeerIdx int           `json:"peerPort"`   // index into that node's Ports
+	Link    int           `json:"link"`     // index into Plan.Links
+	Peer    int           `json:"peer"`     // node id at the other end
+	PeerIdx int           `json:"peerPort"` // index into that node's Ports
+	LLDP    bool          `json:"lldp,omitempty"`
 	Rate    int64         `json:"rateBps"`    // bits per second
 	Delay   time.Duration `json:"delayNs"`    // propagation
 	MTU     int           `json:"mtu"`        // IP bytes
 	Queue   int64         `json:"queueBytes"` // buffer of the egress queue, bytes: a switch's data queue; end points have the fabric's automatic size
+	BER     float64       `json:"ber,omitempty"`
+	LLR     *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
+	CBFC    *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.
@@ -73,9 +79,13 @@ type Link struct {
 	Name  string        `json:"name"`
 	A     End           `json:"a"`
 	B     End           `json:"b"`
+	LLDP  bool          `json:"lldp,omitempty"` // both ports speak LLDP
 	Rate  int64         `json:"rateBps"`
 	Delay time.Duration `json:"delayNs"`
 	MTU   int           `json:"mtu"`
+	BER   float64       `json:"ber,omitempty"`  // probability that a bit arrives wrong
+	LLR   *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
+	CBFC  *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
 }
 
 // End names a port.

@@ -326,12 +326,16 @@ func (c *settler) pfc() {
 // headroom is what may still come in at the most demanding port after the frame that crossed Xoff: that frame itself, all
 // that was on the cable and in the pipeline of this switch and had to be admitted yet, one frame that this side is sending when the
 // pause becomes due, the pause, the way to the peer, what the peer sends while the pause is in its pipeline, which PFC frames
-// pass like all others, and the frame that it has begun to send by then.
+// pass like all others, and the frame that it has begun to send by then. With link layer retry all that waits for an ACK may come once
+// more, since a pause does not stop replays.
 func (c *settler) headroom() int64 {
 	most := int64(0)
 	for _, port := range c.node.Ports {
 		under := mulDiv(port.Rate, int64(2*port.Delay+c.node.Latency+c.plan.Nodes[port.Peer].Latency), 8*int64(time.Second))
 		frames := int64(framesInHeadroom*wire.LineBytes(port.MTU+ethernetHeader) + wire.LineBytes(pfcFrame))
+		if port.LLR != nil {
+			under += port.LLR.Bytes
+		}
 		most = max(most, under+frames)
 	}
 	return most

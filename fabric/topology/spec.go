@@ -57,9 +57,13 @@ type Defaults struct {
 
 // LinkParams describe both directions of a link.
 type LinkParams struct {
+	LLDP  string        // on or off: both ports tell each other who they are; default off
 	Rate  int64         // bits per second; default 400 Gb/s
 	Delay time.Duration // propagation; default 500 ns
 	MTU   int           // IP bytes; default 4500
+	BER   *float64      // probability that a bit arrives wrong; default 0
+	LLR   LLRParams     // link layer retry; default off
+	CBFC  CBFCParams    // credit-based flow control; default off
 }
 
 // FEPParams describe a fabric end point.
@@ -161,6 +165,7 @@ const (
 	defaultRate         = int64(400_000_000_000)
 	defaultDelay        = 500 * time.Nanosecond
 	defaultMTU          = 4500
+	lldpOn              = "on"
 	defaultLatency      = 500 * time.Nanosecond
 	defaultHash         = "mix"
 	defaultLB           = "reps"
@@ -173,6 +178,9 @@ const (
 
 // over lays the values set in p over those of base.
 func (p LinkParams) over(base LinkParams) LinkParams {
+	if p.LLDP != "" {
+		base.LLDP = p.LLDP
+	}
 	if p.Rate != 0 {
 		base.Rate = p.Rate
 	}
@@ -182,6 +190,10 @@ func (p LinkParams) over(base LinkParams) LinkParams {
 	if p.MTU != 0 {
 		base.MTU = p.MTU
 	}
+	if p.BER != nil {
+		base.BER = p.BER
+	}
+	base.LLR, base.CBFC = p.LLR.over(base.LLR), p.CBFC.over(base.CBFC)
 	return base
 }
 

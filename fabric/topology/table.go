@@ -52,9 +52,13 @@ func (d *Defaults) fields() []field {
 
 func (p *LinkParams) fields() []field {
 	return []field{
+		{key: "lldp", doc: "LLDP on both ports: on or off.", def: wordOff, to: word[string]{&p.LLDP, []string{wordOff, lldpOn}}},
 		{key: "rate", doc: "Speed of each direction, 1Mbps to 3200Gbps.", def: "400Gbps", to: quantity[int64]{&p.Rate, rates, minRate, maxRate}},
 		{key: "delay", doc: "Propagation delay, 1ns to 1s.", def: "500ns", to: quantity[time.Duration]{&p.Delay, durations, minDelay, maxDelay}},
 		{key: "mtu", doc: "Largest IP packet in bytes.", def: "4500", to: count{to: &p.MTU, min: minMTU, max: maxMTU}},
+		{key: "ber", doc: "Probability that a bit arrives wrong, from the start: 1e-8.", def: "0", to: chance{ratio{&p.BER, 0.5}}},
+		{key: "llr", doc: "Link layer retry: on, off, or on with other parameters than usual.", def: wordOff, to: either{object{&p.LLR, "llr"}, word[string]{&p.LLR.Mode, []string{wordOff, wordOn}}}},
+		{key: "cbfc", doc: "Credit-based flow control: on, off, or on with other parameters than usual.", def: wordOff, to: either{object{&p.CBFC, "cbfc"}, word[string]{&p.CBFC.Mode, []string{wordOff, wordOn}}}},
 	}
 }
 

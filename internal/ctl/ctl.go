@@ -15,6 +15,8 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
+	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/workload"
@@ -77,9 +79,21 @@ type Change struct {
 	Port   int          `json:"port"`
 	Impair *link.Impair `json:"impair,omitempty"` // the port's sending side
 	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
+	Retry  *Retry       `json:"retry,omitempty"`  // link layer retry, at both ends at once
+	Credit *Credit      `json:"credit,omitempty"` // credit-based flow control from the next run on, at both ends at once
 	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
 
 	Switch *switchd.Settings `json:"switch,omitempty"` // replaces all settings of a switch
+}
+
+// Retry turns link layer retry on or off.
+type Retry struct {
+	LLR *llr.Config `json:"llr,omitempty"` // nil: off
+}
+
+// Credit turns credit-based flow control on or off.
+type Credit struct {
+	CBFC *cbfc.Setup `json:"cbfc,omitempty"` // nil: off
 }
 
 // RouteGroup is a set of prefixes that share their ports.
@@ -91,7 +105,7 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, series, switch, carrier, rewire, job, poked, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, lldp, series, switch, carrier, rewire, job, poked, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`

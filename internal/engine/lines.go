@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/vt"
 )
@@ -9,13 +11,17 @@ import (
 // nearly all events of a node, and each port has them in order by itself, so a ring for each port and the times of their
 // first elements in one short array take the place of a queue: nothing is sorted, and a node's next event is found in a few
 // cache lines.
+//
+// At a port with link layer retry (mac) the end of the line and the core lie a node's latency apart: such a frame is taken from the line
+// when it is due and waits for the core in an inbox of its own. The inboxes of port i are i, or 2i and 2i+1 where a node has such ports.
 type lines struct {
 	in   []inbox
+	mac  []vt.Time // per port: frames due from then on are taken from the line when they are due; nil: no such port
 	head []vt.Time // of the first frame of every port, vt.Never
 	free []vt.Time // of every serializer, vt.Never
 
 	arrival     vt.Time // the first of head …
-	arrivalPort int     // … and its port, the lowest of those at one instant
+	arrivalPort int     // … and its inbox, the lowest of those at one instant
 	freed       vt.Time // the same of free
 	freedPort   int
 
@@ -44,6 +50,38 @@ func (l *lines) init(ports int) {
 	l.arrival, l.freed = vt.Never, vt.Never
 }
 
+// split has a port's frames that are due from a time ahead on taken from the line then, those that have come in already too.
+func (l *lines) split(port int, from vt.Time, latency time.Duration) {
+	if l.mac == nil {
+		in, head := l.in, l.head
+		l.in, l.head, l.mac = make([]inbox, 2*len(in)), make([]vt.Time, 2*len(in)), make([]vt.Time, len(in))
+		for i := range in {
+			l.in[2*i] = in[i]
+			l.head[2*i], l.head[2*i+1], l.mac[i] = head[i], vt.Never, vt.Never
+		}
+	}
+	if l.mac[port] != vt.Never {
+		return
+	}
+	l.mac[port] = from
+	b := &l.in[2*port]
+	was := *b
+	*b, l.head[2*port] = inbox{}, vt.Never
+	for i := range was.n {
+		a := was.ring[(was.at+i)&(len(was.ring)-1)]
+		l.insert(2*port, arrival{l.at(port, a.f.Due, latency), a.n, a.f})
+	}
+	l.arrival, l.arrivalPort = first(l.head)
+}
+
+// at is when a frame due at a port is handled there.
+func (l *lines) at(port int, due vt.Time, latency time.Duration) vt.Time {
+	if l.mac != nil && due >= l.mac[port] {
+		return due
+	}
+	return due.Add(latency)
+}
+
 // first finds the earliest of a few times, and of equal ones the first.
 func first(times []vt.Time) (vt.Time, int) {
 	t, at := vt.Never, 0
@@ -55,13 +93,21 @@ func first(times []vt.Time) (vt.Time, int) {
 	return t, at
 }
 
-// push takes a frame that is due at a port at t.
+// push takes a frame that comes in at a port, to be handled at t.
 func (l *lines) push(port int, t vt.Time, f *link.Frame) {
-	b := &l.in[port]
+	l.n++
+	if l.mac != nil {
+		port *= 2
+	}
+	l.insert(port, arrival{t, l.n, f})
+}
+
+// insert puts a frame into an inbox.
+func (l *lines) insert(port int, a arrival) {
+	b, t := &l.in[port], a.t
 	if b.n == len(b.ring) {
 		b.grow()
 	}
-	l.n++
 	mask := len(b.ring) - 1
 	i := b.n
 	for ; i > 0; i-- { // only a link that reorders makes a frame pass others
@@ -71,7 +117,7 @@ func (l *lines) push(port int, t vt.Time, f *link.Frame) {
 		}
 		b.ring[(b.at+i)&mask] = *before
 	}
-	b.ring[(b.at+i)&mask] = arrival{t, l.n, f}
+	b.ring[(b.at+i)&mask] = a
 	b.n++
 	if i > 0 {
 		return
@@ -90,12 +136,12 @@ func (b *inbox) grow() {
 	b.ring, b.at = ring, 0
 }
 
-// pop takes the first frame of all and its port.
-func (l *lines) pop() (int, *link.Frame) {
+// pop takes the first frame of all and its inbox.
+func (l *lines) pop() (int, arrival) {
 	port := l.arrivalPort
 	b := &l.in[port]
 	mask := len(b.ring) - 1
-	f := b.ring[b.at].f
+	a := b.ring[b.at]
 	b.ring[b.at].f = nil
 	b.at = (b.at + 1) & mask
 	b.n--
@@ -104,7 +150,7 @@ func (l *lines) pop() (int, *link.Frame) {
 		l.head[port] = b.ring[b.at].t
 	}
 	l.arrival, l.arrivalPort = first(l.head)
-	return port, f
+	return port, a
 }
 
 // fetch has the processor fetch what comes next at a port: memory is what a large fabric waits for. The headers of the next
@@ -122,8 +168,11 @@ func (l *lines) fetch(port int) {
 
 // drop releases the frames for which gone says so.
 func (l *lines) drop(gone func(port int, a *arrival) bool) {
-	for port := range l.in {
-		b := &l.in[port]
+	for at := range l.in {
+		b, port := &l.in[at], at
+		if l.mac != nil {
+			port /= 2
+		}
 		kept := 0
 		for i := range b.n {
 			a := &b.ring[(b.at+i)&(len(b.ring)-1)]
@@ -138,9 +187,9 @@ func (l *lines) drop(gone func(port int, a *arrival) bool) {
 			b.ring[(b.at+i)&(len(b.ring)-1)] = arrival{}
 		}
 		b.n = kept
-		l.head[port] = vt.Never
+		l.head[at] = vt.Never
 		if kept > 0 {
-			l.head[port] = b.ring[b.at].t
+			l.head[at] = b.ring[b.at].t
 		}
 	}
 	l.arrival, l.arrivalPort = first(l.head)

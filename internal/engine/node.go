@@ -53,6 +53,7 @@ type Node struct {
 	labSeed uint64
 	runSeed uint64
 	epoch   vt.Time
+	retries []func(now vt.Time) // LinkTimer of the ports
 }
 
 // Config describes a node.
@@ -73,7 +74,14 @@ func New(c Config, out Out) *Node {
 	}
 	n.lines.init(len(c.Ports))
 	for i, pc := range c.Ports {
-		n.Ports = append(n.Ports, link.NewPort(i, pc, n, source{n}))
+		if pc.Pool == nil {
+			pc.Pool = n.Pool
+		}
+		p := link.NewPort(i, pc, n, source{n})
+		n.Ports, n.retries = append(n.Ports, p), append(n.retries, p.LinkTimer)
+		if pc.LLR != nil {
+			n.ExpectLLR(i, 0)
+		}
 	}
 	return n
 }
@@ -90,6 +98,9 @@ func (n *Node) Attach(core Core) {
 	n.core = core
 	n.reset(0)
 }
+
+// Interpose puts core before the one that is attached, whose calls it passes on. Nothing is reset.
+func (n *Node) Interpose(core Core) { n.core = core }
 
 // Now is the time of the event being handled.
 func (n *Node) Now() vt.Time { return n.now }
@@ -127,12 +138,36 @@ func (n *Node) TxFreeAt(port int, t vt.Time) {
 	}
 }
 
+// LinkTimerAt implements link.Host.
+func (n *Node) LinkTimerAt(port int, t vt.Time) {
+	n.q.Push(t, vt.ClassTimer, port, event{fn: n.retries[port]})
+}
+
 // Transmit implements link.Host.
 func (n *Node) Transmit(port int, f *link.Frame) { n.out.Transmit(port, f) }
 
 // Deliver hands over a frame that reached a port; its Due is set and lies ahead of Now.
 func (n *Node) Deliver(port int, f *link.Frame) {
-	n.lines.push(port, f.Due.Add(n.latency), f)
+	n.lines.push(port, n.ArrivesAt(port, f.Due), f)
+}
+
+// ArrivesAt is when a frame that is due at a port is handled first: by link layer retry at once, else by the core.
+func (n *Node) ArrivesAt(port int, due vt.Time) vt.Time { return n.lines.at(port, due, n.latency) }
+
+// Ahead is the shortest time from an event at the far end of a port to one that it causes here.
+func (n *Node) Ahead(port int) time.Duration {
+	d := n.Ports[port].Lookahead()
+	if n.lines.mac == nil || n.lines.mac[port] == vt.Never {
+		d += n.latency
+	}
+	return d
+}
+
+// ExpectLLR says that a port gets link layer retry at t, which lies ahead of Now. Ahead has it in mind from now on, so both ends must
+// be told before any node is at t.
+func (n *Node) ExpectLLR(port int, t vt.Time) {
+	n.Ports[port].ExpectSets()
+	n.lines.split(port, t, n.latency)
 }
 
 // Next is the time of the node's next event, vt.Never if it has none.
@@ -160,10 +195,13 @@ func (n *Node) Advance(bound vt.Time) int {
 			_, ev := n.changes.Pop()
 			ev.fn(n.now)
 		case n.lines.arrival:
-			port, f := n.lines.pop()
+			port, a := n.lines.pop()
 			n.lines.fetch(port)
-			if n.Ports[port].Received(n.now, f) {
-				n.core.Arrive(n.now, port, f)
+			switch {
+			case n.lines.mac != nil:
+				n.arrive(port, a)
+			case n.Ports[port].Received(n.now, a.f):
+				n.core.Arrive(n.now, port, a.f)
 			}
 		case n.lines.freed:
 			n.Ports[n.lines.popFree()].TxFree(n.now)
@@ -173,11 +211,32 @@ func (n *Node) Advance(bound vt.Time) int {
 	}
 }
 
+// arrive handles the frame of an inbox where ports may have two.
+func (n *Node) arrive(inbox int, a arrival) {
+	port := inbox / 2
+	if inbox%2 == 0 {
+		late := n.latency > 0 && a.f.Due >= n.lines.mac[port]
+		if !n.Ports[port].Received(n.now, a.f) {
+			return
+		}
+		if late {
+			a.t = n.now.Add(n.latency)
+			n.lines.insert(inbox+1, a)
+			return
+		}
+	}
+	n.core.Arrive(n.now, port, a.f)
+}
+
 func (n *Node) handle(k vt.Key, ev event) {
 	switch k.Class {
 	case vt.ClassTxFree:
 		n.Ports[k.Port].TxFree(n.now)
 	case vt.ClassTimer:
+		if ev.fn != nil {
+			ev.fn(n.now)
+			return
+		}
 		n.core.Timer(n.now, ev.id)
 	default:
 		ev.fn(n.now)
@@ -208,6 +267,7 @@ func (n *Node) reset(now vt.Time) {
 	n.epoch = now
 	for i, p := range n.Ports {
 		p.Reset(n.Rand("port" + strconv.Itoa(i)))
+		p.Begin(now)
 	}
 	n.core.Reset(now)
 }

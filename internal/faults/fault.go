@@ -68,11 +68,45 @@ func (f *Fault) Check(plan *topology.Plan) error {
 	case Fail, Restore, Blackhole:
 		return nil
 	case Change:
+		if f.Set.LLR != nil {
+			if err := f.checkLLR(plan, l); err != nil {
+				return err
+			}
+		}
+		if f.Set.CBFC != nil {
+			if err := f.checkCBFC(l); err != nil {
+				return err
+			}
+		}
 		return f.Set.check(l.Name, l.Rate)
 	case Flap:
 		return f.Flap.Check()
 	}
 	return problem("use fail, restore, blackhole, set or flap", "link %q: not known", f.Op)
+}
+
+// checkLLR wants what link layer retry needs of a link.
+func (f *Fault) checkLLR(plan *topology.Plan, l *topology.Link) error {
+	if f.From != Both {
+		return problem("leave --from out", "llr: of both directions of link %s at once", l.Name)
+	}
+	for _, e := range []topology.End{l.A, l.B} {
+		if n := &plan.Nodes[e.Node]; n.Kind == topology.KindHost && *f.Set.LLR {
+			return problem("", "llr: %s at link %s is a plain host and knows nothing of it", n.Name, l.Name)
+		}
+	}
+	return nil
+}
+
+// checkCBFC wants what credits need of a link.
+func (f *Fault) checkCBFC(l *topology.Link) error {
+	switch {
+	case f.From != Both:
+		return problem("leave --from out", "cbfc: of both directions of link %s at once", l.Name)
+	case *f.Set.CBFC && l.CBFC == nil:
+		return problem("say link: {cbfc: on} in the topology", "cbfc: the topology has no credits for link %s", l.Name)
+	}
+	return nil
 }
 
 // Check says whether a link can flap like that.

@@ -17,6 +17,8 @@ type Link struct {
 	AB    link.Impair `json:"ab"`
 	BA    link.Impair `json:"ba"`
 	Since vt.Time     `json:"sinceNs"` // when the last change took effect
+	LLR   bool        `json:"llr"`     // link layer retry is on
+	CBFC  bool        `json:"cbfc"`    // credits are on, or will be with the next run
 }
 
 // Healthy says whether nothing is wrong.
@@ -35,6 +37,12 @@ func (l *Link) apply(plan *topology.Plan, f *Fault) {
 	}
 	if f.From == Both || f.From == p.B.Node {
 		l.BA = f.over(l.BA, p.Rate)
+	}
+	if f.Op == Change && f.Set.LLR != nil {
+		l.LLR = *f.Set.LLR
+	}
+	if f.Op == Change && f.Set.CBFC != nil {
+		l.CBFC = *f.Set.CBFC
 	}
 	l.Since = f.At
 }
@@ -56,7 +64,12 @@ type op struct {
 
 // New gives the state of a fabric with which nothing is wrong.
 func New(plan *topology.Plan) *State {
-	return &State{plan: plan, settled: make([]Link, len(plan.Links)), memo: map[string]map[int][]ctl.RouteGroup{}}
+	s := &State{plan: plan, settled: make([]Link, len(plan.Links)), memo: map[string]map[int][]ctl.RouteGroup{}}
+	for i := range plan.Links {
+		l := &plan.Links[i]
+		s.settled[i] = Link{AB: link.Impair{BER: l.BER}, BA: link.Impair{BER: l.BER}, LLR: l.LLR != nil, CBFC: l.CBFC != nil}
+	}
+	return s
 }
 
 // Saved is a state as it stands in a file.
@@ -193,7 +206,7 @@ func (s *State) Schedule(list ...Fault) (*Batch, error) {
 func (s *State) Undo(b *Batch) *Batch {
 	for i := range s.pending {
 		if o := &s.pending[i]; o.batch == b.id {
-			o.Op, o.Set = undone, Set{}
+			o.Op, o.Set = undone, Set{LLR: o.Set.LLR, CBFC: o.Set.CBFC} // ports that were told of these must be told again
 		}
 	}
 	return s.emit(b.id)
@@ -286,6 +299,28 @@ func (e *emission) link(ops []op, id int, before *Link, anew bool) {
 	}
 	dir(p.A, p.B, &before.AB, &now.AB)
 	dir(p.B, p.A, &before.BA, &now.BA)
+	if now.LLR != before.LLR || anew && slices.ContainsFunc(ops, func(o op) bool { return o.Link == id && o.Set.LLR != nil }) {
+		c := ctl.Change{At: at, Retry: &ctl.Retry{}}
+		if now.LLR {
+			c.Retry.LLR = e.s.plan.Retry(id)
+		}
+		e.both(p, c)
+	}
+	if now.CBFC != before.CBFC || anew && slices.ContainsFunc(ops, func(o op) bool { return o.Link == id && o.Set.CBFC != nil }) {
+		c := ctl.Change{At: at, Credit: &ctl.Credit{}}
+		if now.CBFC {
+			c.Credit.CBFC = p.CBFC
+		}
+		e.both(p, c)
+	}
+}
+
+// both tells both ends of a link.
+func (e *emission) both(p *topology.Link, c ctl.Change) {
+	for _, end := range []topology.End{p.A, p.B} {
+		c.Port = end.Port
+		e.tell(end.Node, c)
+	}
 }
 
 func (e *emission) tell(node int, c ctl.Change) { e.out.Changes[node] = append(e.out.Changes[node], c) }

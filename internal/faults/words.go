@@ -43,6 +43,8 @@ func settings() []setting {
 		}, func(s *Set) { *to(s) = new(bool) }
 	}
 	down, up := onOff(func(s *Set) **bool { return &s.Down })
+	retry, single := onOff(func(s *Set) **bool { return &s.LLR })
+	credit, free := onOff(func(s *Set) **bool { return &s.CBFC })
 	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
 	return []setting{
 		{"down", "down or down=off", down, up, true},
@@ -59,6 +61,8 @@ func settings() []setting {
 		}, func(s *Set) { s.DelayNs = new(int64) }, false},
 		{"jitter", "jitter=1us or jitter=1us,normal (uniform, normal, exponential, pareto)", readJitter, func(s *Set) { s.JitterNs = new(int64) }, false},
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
+		{"llr", "llr=on or llr=off", retry, single, true},
+		{"cbfc", "cbfc=on or cbfc=off", credit, free, true},
 	}
 }
 
@@ -250,6 +254,12 @@ func (s *Set) Text() string {
 		if x.off {
 			out = append(out, x.name+"=off")
 		}
+	}
+	if s.LLR != nil {
+		out = append(out, map[bool]string{true: "llr=on", false: "llr=off"}[*s.LLR])
+	}
+	if s.CBFC != nil {
+		out = append(out, map[bool]string{true: "cbfc=on", false: "cbfc=off"}[*s.CBFC])
 	}
 	return strings.Join(out, " ")
 }

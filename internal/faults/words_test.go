@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/link"
 )
 
@@ -80,9 +81,12 @@ func TestOffEndsEverything(t *testing.T) {
 		t.Errorf("%v: %+v is left", err, got)
 	}
 	for i, n := range SettingNames() { // each ends its own only
+		if n == "llr" || n == "cbfc" {
+			continue // nothing is wrong with a link for it
+		}
 		one, err := ParseSettings(words[i : i+1])
 		rest := one.over(bad, 400e9)
-		if err != nil || rest == bad || strings.Contains(Text(&rest), n) || len(strings.Fields(Text(&rest))) != len(words)-1 {
+		if err != nil || rest == bad || strings.Contains(Text(&rest), n) || len(strings.Fields(Text(&rest))) != len(words)-3 {
 			t.Errorf("%s=off: %v, %q is left", n, err, Text(&rest))
 		}
 	}
@@ -132,4 +136,42 @@ func FuzzSettings(f *testing.F) {
 			t.Fatalf("%q is written %q: %v", s, Text(&i), err)
 		}
 	})
+}
+
+func TestLLRIsOfBothDirections(t *testing.T) {
+	p := plan(t, "fat-tree-2x4")
+	on, err := ParseSettings([]string{"llr=on"})
+	if err != nil || on.Text() != "llr=on" {
+		t.Fatalf("%q: %v", on.Text(), err)
+	}
+	if err := (&Fault{Op: Change, From: p.Links[0].A.Node, Set: on}).Check(p); err == nil {
+		t.Error("LLR is set in one direction")
+	}
+	s := New(p)
+	b, err := s.Schedule(Fault{At: 100, From: Both, Op: Change, Set: on})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []topology.End{p.Links[0].A, p.Links[0].B} {
+		told := 0
+		for _, c := range b.Changes[e.Node] {
+			if c.Retry != nil && c.Port == e.Port && c.Retry.LLR != nil && c.Retry.LLR.Validate() == nil {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("an end is told %d times", told)
+		}
+	}
+	if !s.Final(0).LLR || s.At(99)[0].LLR || !s.At(100)[0].LLR {
+		t.Error("the state does not follow")
+	}
+	again := s.Undo(b)
+	for _, cs := range again.Changes {
+		for _, c := range cs {
+			if c.Retry != nil && c.Retry.LLR != nil {
+				t.Error("LLR is on again after it was taken back")
+			}
+		}
+	}
 }

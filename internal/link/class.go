@@ -14,6 +14,7 @@ const (
 	kindData
 	kindPause
 	kindOther
+	kindSets // ordered sets that a port itself has made
 )
 
 // what tells what a frame is to a port; a frame that passes by reference is looked at once.

@@ -24,11 +24,16 @@ type Frame struct {
 	Damaged bool  // bits of B were flipped on the line
 	kind    frameKind
 	used    bool
+	Flip    uint8  // 1 + the bit of LLR that was flipped on the line; 0: none, the preamble is as sent
 	FCS     uint32 // what the sender's frame check sequence says, where Damaged
+	LLR     uint32 // LLR word of the trailer, which stands for the preamble; 0: not protected
 
 	ref  []byte // payload that is not in B yet, see Refer
 	pool *Pool
-	_    [32]byte
+	owed *credits // the port that counts it as stored, see settle; nil: none
+	cost uint16   // in credits there
+	vc   uint8    // of this channel
+	_    [20]byte
 }
 
 // Room is what a pool keeps behind the longest frame for the link trailer.
@@ -70,7 +75,7 @@ func (p *Pool) Get() *Frame {
 	f := p.free
 	p.free, f.next = f.next, nil
 	f.B, f.Due, f.used, f.Damaged, f.kind = f.B[:0], 0, true, false, kindUnknown
-	f.Queue, f.In, f.Group, f.ref = 0, 0, 0, nil
+	f.Queue, f.In, f.Group, f.Flip, f.LLR, f.ref, f.owed = 0, 0, 0, 0, 0, nil, nil
 	p.out++
 	return f
 }
@@ -87,6 +92,7 @@ func (f *Frame) Release() {
 	if !f.used {
 		panic("link: frame released twice")
 	}
+	f.settle()
 	p := f.pool
 	f.used, f.ref = false, nil
 	f.next, p.free = p.free, f
@@ -103,7 +109,7 @@ func (f *Frame) Copy() *Frame {
 	g.B = append(g.B, f.B[:head]...)[:len(f.B)]
 	b := g.B
 	*g = *f
-	g.B, g.next = b, nil
+	g.B, g.next, g.owed = b, nil, nil
 	return g
 }
 

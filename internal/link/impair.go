@@ -218,31 +218,51 @@ func (d *damage) burst(b *Burst) bool {
 	return d.float(kindBurst) < loss
 }
 
-// bits turns the wrong bits of a frame and its FCS.
+// bits turns the wrong bits of a frame and its FCS; of one that LLR protects, of the preamble before it too. Ordered sets are all that the
+// line carries of their frame.
 func (d *damage) bits(ber float64, f *Frame) {
 	if d.scale == 0 {
 		d.scale = 1 / math.Log1p(-ber)
 		d.good = d.distance()
 	}
-	n := int64(8 * (len(f.B) + fcsLen))
-	if d.good >= n {
-		d.good -= n
+	first, n := int64(0), int64(8*(len(f.B)+fcsLen)) // bits of the frame, its FCS behind it
+	switch {
+	case f.kind == kindSets:
+		first, n = 8*wire.EthLen, int64(8*len(f.B))
+	case f.LLR != 0:
+		first = -preambleBits
+	}
+	if d.good >= n-first {
+		d.good -= n - first
+		return
+	}
+	at := first + d.good
+	for ; at < n; at += 1 + d.distance() {
+		d.turn(f, at)
+	}
+	d.good = at - n
+}
+
+// turn turns one bit of a frame.
+func (d *damage) turn(f *Frame, at int64) {
+	if at < 0 {
+		if f.Flip == 0 { // one is enough to lose it
+			f.Flip = uint8(1 + preambleBits + at)
+		}
 		return
 	}
 	if !f.Damaged {
 		f.Fill()
 		f.FCS, f.Damaged, f.kind = wire.FCS(f.B), true, kindUnknown
 	}
-	at := d.good
-	for ; at < n; at += 1 + d.distance() {
-		if i := at / 8; i < int64(len(f.B)) {
-			f.B[i] ^= 1 << (at % 8)
-		} else {
-			f.FCS ^= 1 << (at - 8*int64(len(f.B)))
-		}
+	if i := at / 8; i < int64(len(f.B)) {
+		f.B[i] ^= 1 << (at % 8)
+	} else {
+		f.FCS ^= 1 << (at - 8*int64(len(f.B)))
 	}
-	d.good = at - n
 }
+
+const preambleBits = 32 // of the LLR word
 
 const fcsLen = 4
 

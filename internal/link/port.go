@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/uetlab/uetlab/internal/link/cbfc"
+	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -15,6 +17,10 @@ type Host interface {
 	TxFreeAt(port int, t vt.Time)
 	// Transmit takes a frame whose Due is set; the frame leaves for the far end now.
 	Transmit(port int, f *Frame)
+	// LinkTimerAt asks for a call of LinkTimer at t.
+	LinkTimerAt(port int, t vt.Time)
+	// Now is the time of the event that is being handled.
+	Now() vt.Time
 }
 
 // Source is asked for the next frame when the serializer is free and the queue is empty: an end point builds a packet
@@ -35,12 +41,18 @@ type Config struct {
 	// Queued says that the source has nothing: the node sends only what it has queued, and a port whose queues run empty
 	// needs no event.
 	Queued bool
+	MAC    wire.MAC    // source of its ordered sets
+	Pool   *Pool       // for these; needed where there is LLR
+	LLR    *llr.Config // link layer retry, at both ends alike; nil: none until SetLLR says so
+	CBFC   *cbfc.Setup // credit-based flow control, at both ends alike; nil: none
 }
 
 // Port is the egress of one direction of a link, and the ingress check of the other.
 type Port struct {
 	Index int
 	C     Counters
+	// Changed is called when the port goes down later than its link, because LLR hoped that it would be back; may be nil.
+	Changed func(now vt.Time)
 
 	cfg    Config
 	imp    Impair
@@ -60,6 +72,12 @@ type Port struct {
 	cuts   [8]cut // the latest intervals in which the receiving side was down, the newest at nCuts-1 modulo their number
 	nCuts  int
 
+	llr   *retry   // nil: none
+	sets  bool     // there is LLR, or may be soon
+	seed  uint64   // of its handshakes
+	crd   *credits // nil: no CBFC
+	began vt.Time  // when the run began: the latest Begin
+
 	series *Series // nil: nobody wants it
 }
 
@@ -69,6 +87,16 @@ const unarmed = vt.Time(-1)
 func NewPort(index int, cfg Config, host Host, src Source) *Port {
 	p := &Port{Index: index, cfg: cfg, host: host, src: src, rate: cfg.Rate, armed: unarmed}
 	p.Serve([NumQueues]Service{})
+	if cfg.LLR != nil {
+		p.sets = true
+		p.makeLLR(*cfg.LLR)
+		p.llr.tx.Reset(0, 0)
+		p.llr.rx.Reset(0)
+	}
+	if cfg.CBFC != nil {
+		p.sets = true
+		p.resetCredits(0)
+	}
 	return p
 }
 
@@ -81,8 +109,8 @@ func (p *Port) Impair() Impair { return p.imp }
 // Rate is what the line carries now, in bits per second: the nominal rate less the impairment.
 func (p *Port) Rate() int64 { return p.rate }
 
-// Up says whether the port may send.
-func (p *Port) Up() bool { return !p.imp.Down }
+// Up says whether the port may send. With LLR a link that is down is up for others until that has lasted too long.
+func (p *Port) Up() bool { return !p.imp.Down || p.llr != nil && p.llr.held }
 
 // Serve sets how the queues are served from now on.
 func (p *Port) Serve(services [NumQueues]Service) { p.sched.serve(&services, p.cfg.MTU) }
@@ -114,26 +142,37 @@ func (p *Port) Reset(rng *rand.Rand) {
 	}
 	p.freePs, p.armed, p.last = 0, unarmed, 0
 	p.dmg.reset(rng)
+	p.resetLLR(rng)
+	p.crd = nil // of the frames of the run before nobody gives credits back any more
 	p.C[QueueBytes], p.C[QueuePeak] = 0, 0
 }
 
 // LinePs is how long a frame of n bytes (without FCS) occupies a line of rate bits per second, in picoseconds:
 // at least 60 bytes, plus FCS 4, preamble 8 and gap 12.
 func LinePs(n int, rate int64) int64 {
-	const psBits = 8_000_000_000_000
 	b := int64(wire.LineBytes(n))
 	return (b*psBits + rate - 1) / rate
 }
 
+const psBits = 8_000_000_000_000 // in a byte, picoseconds times bits per second
+
 // Lookahead is the shortest time from an event at the sending node to the arrival of a frame that it sends over a link
-// like this one: propagation plus the smallest frame. It holds under every impairment, since these only slow a link down.
+// like this one: propagation plus the smallest frame, which is one ordered set where there is LLR. It holds under every impairment,
+// since these only slow a link down.
 func (p *Port) Lookahead() time.Duration {
+	if p.sets {
+		return p.cfg.Delay + time.Duration(setsPs(wire.CtlOSLen, p.cfg.Rate)/1000)
+	}
 	return p.cfg.Delay + time.Duration(LinePs(60, p.cfg.Rate)/1000)
 }
 
+// ExpectSets says that SetLLR or SetCBFC is to come: from now on Lookahead has it in mind. It must be called at both ends before any node can be at
+// the time of the change.
+func (p *Port) ExpectSets() { p.sets = true }
+
 // Offer queues the frame in queue q, or drops it when the queue is full.
 func (p *Port) Offer(now vt.Time, q int, f *Frame) {
-	if !p.imp.Down && p.sched.q[q].bytes+int64(len(f.B)) > p.cfg.Queue {
+	if p.Up() && p.sched.q[q].bytes+int64(len(f.B)) > p.cfg.Queue {
 		p.sched.stats[q].C[QDrop]++
 		p.sched.stats[q].C[QDropBytes] += uint64(len(f.B))
 		p.Drop(DropQueue, f)
@@ -144,7 +183,7 @@ func (p *Port) Offer(now vt.Time, q int, f *Frame) {
 
 // Enqueue queues the frame in queue q: the caller has decided that there is room. It is dropped when the link is down.
 func (p *Port) Enqueue(now vt.Time, q int, f *Frame) bool {
-	if p.imp.Down {
+	if !p.Up() {
 		p.Drop(DropDown, f)
 		return false
 	}
@@ -155,13 +194,20 @@ func (p *Port) Enqueue(now vt.Time, q int, f *Frame) bool {
 	return true
 }
 
-// EnqueueControl queues a MAC control frame.
+// EnqueuePause queues a PAUSE or PFC frame.
+func (p *Port) EnqueuePause(now vt.Time, f *Frame) {
+	if !p.imp.Down {
+		p.C[PauseTx]++
+	}
+	p.EnqueueControl(now, f)
+}
+
+// EnqueueControl queues a frame that goes before all that the scheduler has, and is never paused.
 func (p *Port) EnqueueControl(now vt.Time, f *Frame) {
 	if p.imp.Down {
 		p.Drop(DropDown, f)
 		return
 	}
-	p.C[PauseTx]++
 	p.ctlq.push(f)
 	p.Kick(now)
 }
@@ -209,17 +255,31 @@ func (p *Port) TxFree(now vt.Time) {
 func (p *Port) run(now vt.Time) {
 	for !p.imp.Down {
 		if at := vt.Time((p.freePs + 999) / 1000); at > now {
-			if p.cfg.Queued && p.sched.n == 0 && p.ctlq.n == 0 {
+			if p.cfg.Queued && p.sched.n == 0 && p.ctlq.n == 0 && (p.llr == nil || !p.pendingRetry()) && (p.crd == nil || !p.crd.due(now)) {
 				return
 			}
 			p.armed = at
 			p.host.TxFreeAt(p.Index, at)
 			return
 		}
+		if p.llr != nil || p.crd != nil {
+			f, wait := p.nextLink(now)
+			if wait {
+				return
+			}
+			if f != nil {
+				p.send(now, f)
+				continue
+			}
+		}
 		f := p.ctlq.pop()
 		if f == nil && p.sched.active != 0 {
+			if p.crd != nil {
+				p.sched.broke = p.crd.gate(now)
+			}
 			if f = p.sched.next(now); f != nil {
 				p.gauge(now)
+				f.settle()
 				p.src.Dequeued(now, p.Index, f, true)
 				c := &p.sched.stats[f.Queue].C
 				c[QTxFrames]++
@@ -235,6 +295,14 @@ func (p *Port) run(now vt.Time) {
 			}
 			continue // the source has queued a frame instead
 		}
+		if p.llr != nil {
+			if f = p.protect(now, f); f == nil {
+				continue
+			}
+		}
+		if p.crd != nil {
+			p.crd.pay(now, f)
+		}
 		p.send(now, f)
 	}
 }
@@ -246,11 +314,15 @@ func (p *Port) send(now vt.Time, f *Frame) {
 	if p.freePs > start-1000 && p.freePs < start {
 		start = p.freePs
 	}
-	p.freePs = start + LinePs(len(f.B), p.rate)
-	p.C[TxFrames]++
-	p.C[TxBytes] += uint64(len(f.B))
-	if p.series != nil {
-		p.series.send(now, len(f.B))
+	if p.sets && f.kind == kindSets {
+		p.freePs = start + setsPs(len(f.B)-wire.EthLen, p.rate)
+	} else {
+		p.freePs = start + LinePs(len(f.B), p.rate)
+		p.C[TxFrames]++
+		p.C[TxBytes] += uint64(len(f.B))
+		if p.series != nil {
+			p.series.send(now, len(f.B))
+		}
 	}
 	due := vt.Time((p.freePs + 999) / 1000).Add(p.cfg.Delay)
 	if p.sick {
@@ -271,7 +343,10 @@ func (p *Port) sendSick(due vt.Time, f *Frame) {
 	}
 	due = max(p.last, due.Add(p.imp.Delay+x.late))
 	p.last = due
-	f.Due = due.Add(x.held)
+	f.Due = due
+	if p.llr == nil { // what LLR protects comes in order, as on every wire
+		f.Due = due.Add(x.held)
+	}
 	var again *Frame
 	if x.twice {
 		p.C[TxTwice]++
@@ -294,16 +369,34 @@ func (p *Port) SetImpair(now vt.Time, imp Impair) {
 	p.dmg.set(&was, &imp, p.rate, p.cfg.MTU)
 	p.sick = imp.touches()
 	if imp.Down && !was.Down {
-		for f := p.ctlq.pop(); f != nil; f = p.ctlq.pop() {
-			p.Drop(DropDown, f)
-		}
-		p.Flush(now, 1<<NumQueues-1, DropDown)
-		for m := p.sched.stopped(now); m != 0; m &= m - 1 { // a pause ends with its link
-			p.sched.pause(bits.TrailingZeros8(m), now, now)
+		if p.holds() {
+			p.llr.held = true
+		} else {
+			p.goDown(now)
 		}
 	}
+	if p.llr != nil {
+		if !imp.Down {
+			p.llr.held = false
+		}
+		p.signal(now)
+	}
 	if !imp.Down {
+		if was.Down && p.crd != nil {
+			p.crd.force(now)
+		}
 		p.Kick(now)
+	}
+}
+
+// goDown drops what waits.
+func (p *Port) goDown(now vt.Time) {
+	for f := p.ctlq.pop(); f != nil; f = p.ctlq.pop() {
+		p.Drop(DropDown, f)
+	}
+	p.Flush(now, 1<<NumQueues-1, DropDown)
+	for m := p.sched.stopped(now); m != 0; m &= m - 1 { // a pause ends with its link
+		p.sched.pause(bits.TrailingZeros8(m), now, now)
 	}
 }
 
@@ -316,46 +409,10 @@ func (p *Port) Flush(now vt.Time, queues uint8, why Counter) {
 			p.Drop(why, f)
 		}
 	}
+	if p.crd != nil {
+		p.crd.idle(now)
+	}
 	p.gauge(now)
-}
-
-// pause obeys a PAUSE or PFC frame.
-func (p *Port) pause(now vt.Time, m *wire.Pause) {
-	p.C[PauseRx]++
-	for e := m.Enabled; e != 0; e &= e - 1 {
-		q := bits.TrailingZeros8(e)
-		if m.Quanta[q] == 0 {
-			p.sched.pause(q, now, now)
-			continue
-		}
-		if p.sched.q[q].until <= now {
-			p.sched.stats[q].C[QPaused]++
-		}
-		until := now.Add(time.Duration((int64(m.Quanta[q])*wire.QuantumBits*1_000_000_000 + p.cfg.Rate - 1) / p.cfg.Rate))
-		p.sched.pause(q, now, until)
-		p.host.TxFreeAt(p.Index, until)
-	}
-	p.Kick(now)
-}
-
-// Paused is the set of queues, by bit, that the far end has stopped. A source that sends in such a class waits.
-func (p *Port) Paused(now vt.Time) uint8 {
-	if p.sched.paused == 0 {
-		return 0
-	}
-	return p.sched.stopped(now)
-}
-
-// PausedFor is how long, up to now, the far end has stopped queue q in all of this run.
-func (p *Port) PausedFor(now vt.Time, q int) time.Duration {
-	x := &p.sched.q[q]
-	return x.pauses + min(x.until, now).Sub(x.since)
-}
-
-// IgnorePause says which queues, by bit, are served from now on even while the far end stops them.
-func (p *Port) IgnorePause(now vt.Time, queues uint8) {
-	p.sched.ignore = queues
-	p.Kick(now)
 }
 
 // SetRxDown tells the receiving side that the link is down, or up again, from now on.
@@ -369,6 +426,10 @@ func (p *Port) SetRxDown(now vt.Time, down bool) {
 		p.nCuts++
 	} else {
 		p.cuts[(p.nCuts-1)%len(p.cuts)].to = now
+	}
+	if p.llr != nil {
+		p.signal(now)
+		p.Kick(now)
 	}
 }
 
@@ -392,13 +453,25 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 		p.Drop(DropCut, f)
 		return false
 	}
-	if f.Damaged {
+	if f.Flip != 0 {
+		p.Drop(DropPreamble, f)
+		return false
+	}
+	if p.llr != nil {
+		if !p.receiveLLR(now, f) {
+			return false
+		}
+	} else if f.Damaged {
 		if wire.FCS(f.B) != f.FCS {
 			p.Drop(DropFCS, f)
 			return false
 		}
 		f.Damaged = false // the frame that it is now is the one that goes on
 	}
+	if p.crd != nil && !p.crd.receive(now, f) {
+		return false
+	}
+	f.LLR = 0
 	p.C[RxFrames]++
 	p.C[RxBytes] += uint64(len(f.B))
 	switch f.what() {

@@ -60,6 +60,10 @@ func (r *rig) TxFreeAt(port int, t vt.Time) {
 	r.free = slices.Insert(r.free, at, t)
 }
 
+func (r *rig) LinkTimerAt(int, vt.Time) {}
+
+func (r *rig) Now() vt.Time { return r.now }
+
 func (r *rig) Transmit(port int, f *Frame) {
 	if !r.mute {
 		r.out = append(r.out, sent{r.now, f.Due, len(f.B), f.B[0]})

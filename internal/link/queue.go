@@ -83,6 +83,7 @@ type scheduler struct {
 	strict uint8
 	paused uint8 // queues whose until may lie ahead
 	ignore uint8 // queues that are served while paused
+	broke  uint8 // queues that have no credits for their next frame
 	turn   int   // round robin
 }
 
@@ -200,9 +201,9 @@ func (s *scheduler) next(now vt.Time) *Frame {
 // ready tells which queues have a frame that may leave now.
 func (s *scheduler) ready(now vt.Time) uint8 {
 	if s.paused == 0 {
-		return s.active
+		return s.active &^ s.broke
 	}
-	return s.active &^ (s.stopped(now) &^ s.ignore)
+	return s.active &^ s.broke &^ (s.stopped(now) &^ s.ignore)
 }
 
 // stopped tells which queues are paused now.
@@ -227,5 +228,5 @@ func (s *scheduler) reset() {
 		st.C[QBytes], st.C[QPeak] = 0, 0
 		st.Depth = [DepthBuckets]uint64{}
 	}
-	s.bytes, s.n, s.active, s.paused, s.ignore, s.turn = 0, 0, 0, 0, 0, 0
+	s.bytes, s.n, s.active, s.paused, s.ignore, s.broke, s.turn = 0, 0, 0, 0, 0, 0, 0
 }

@@ -99,7 +99,7 @@ func TestStrictQueuesByNumber(t *testing.T) {
 	for _, q := range []int{0, 1, 2, 5, 7, 2, 5} {
 		r.enqueueIn(q, 1000)
 	}
-	r.p.EnqueueControl(0, r.frame(60, 99))
+	r.p.EnqueuePause(0, r.frame(60, 99))
 	r.to(1e9)
 	ids := ""
 	for _, s := range r.out {
@@ -118,7 +118,7 @@ func TestControlAloneLeaves(t *testing.T) {
 	r := newRig(t, Config{Rate: 1e9, MTU: 1500, Queued: true}, nil)
 	r.enqueueIn(0, 976) // 8 µs
 	r.to(10)
-	r.p.EnqueueControl(r.now, r.frame(60, 99))
+	r.p.EnqueuePause(r.now, r.frame(60, 99))
 	r.to(1e6)
 	if len(r.out) != 2 || r.out[1].at != 8000 || r.out[1].id != 99 {
 		t.Errorf("%+v", r.out)
@@ -230,7 +230,7 @@ func (s *shy) NextFrame(now vt.Time, port int) *Frame {
 		return nil
 	}
 	if s.left--; s.left%2 == 0 {
-		s.r.p.EnqueueControl(now, s.r.frame(60, 9))
+		s.r.p.EnqueuePause(now, s.r.frame(60, 9))
 	} else {
 		s.r.p.Enqueue(now, 3, s.r.frame(60, 3))
 	}
@@ -380,7 +380,7 @@ func TestPauseEndsAtXON(t *testing.T) {
 	r.receive(r.pfc(1<<3|1<<5, 1000)) // 1280 ns
 	r.enqueueIn(3, 60)
 	r.enqueueIn(5, 60)
-	r.p.EnqueueControl(r.now, r.frame(60, 77))
+	r.p.EnqueuePause(r.now, r.frame(60, 77))
 	r.to(1000)
 	if len(r.out) != 1 || r.out[0].id != 77 || r.p.QueueLen() != 2 {
 		t.Fatalf("while paused: %+v", r.out)

@@ -15,6 +15,7 @@ import (
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/engine"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/wire"
@@ -45,7 +46,9 @@ type Node struct {
 	cfg     *ctl.Config
 	inForce *topology.FEPConfig // of the end point, from the latest run on
 
-	names  []string // of the ports
+	names  []string    // of the ports
+	plain  []bool      // those that know no LLR: the far end is no lab node, or time is the wall's
+	lldp   *neighbours // nil: no link has LLDP
 	mem    *Memory
 	part   *part                    // nil: none
 	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
@@ -86,20 +89,47 @@ func (m *Memory) take(n int64) []byte {
 func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.RankResult)) (*Node, error) {
 	p := &cfg.Node
 	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: mem.Pool}
-	for _, q := range p.Ports {
-		ec.Ports = append(ec.Ports, link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch})
-	}
-	n := &Node{Node: engine.New(ec, out), cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
-	for _, q := range p.Ports {
+	n := &Node{cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
+	for i, q := range p.Ports {
+		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC}
+		n.plain = append(n.plain, cfg.Real || !cfg.Peers[i].Lab)
+		if n.plain[i] {
+			c.LLR, c.CBFC = nil, nil
+		}
+		ec.Ports = append(ec.Ports, c)
 		n.names = append(n.names, q.Name)
 	}
+	n.Node = engine.New(ec, out)
+	var err error
 	switch p.Kind {
 	case topology.KindSwitch:
-		return n, n.makeSwitch(cfg)
+		err = n.makeSwitch(cfg)
 	case topology.KindFEP:
-		return n, n.makeFEP(cfg)
+		err = n.makeFEP(cfg)
+	default:
+		err = fmt.Errorf("node %s: kind %s has no core", p.Name, p.Kind)
 	}
-	return nil, fmt.Errorf("node %s: kind %s has no core", p.Name, p.Kind)
+	if err != nil {
+		return nil, err
+	}
+	n.makeLinks(cfg)
+	return n, nil
+}
+
+// makeLinks gives ports what their links are like from the start. A node that joins later than its neighbours shakes hands with them.
+func (n *Node) makeLinks(cfg *ctl.Config) {
+	for i, q := range cfg.Node.Ports {
+		p := n.Ports[i]
+		if n.Switch != nil {
+			p.Changed = func(vt.Time) { n.Switch.LinksChanged() }
+		}
+		if q.BER > 0 {
+			p.SetImpair(cfg.Start, link.Impair{BER: q.BER})
+		}
+		if cfg.Start > 0 && p.LLR() != nil {
+			n.Node.Change(cfg.Start.Add(1), p.ReInitLLR)
+		}
+	}
 }
 
 func (n *Node) makeSwitch(cfg *ctl.Config) error {
@@ -121,6 +151,7 @@ func (n *Node) makeSwitch(cfg *ctl.Config) error {
 		return fmt.Errorf("node %s: %w", p.Name, err)
 	}
 	n.Switch.SetRoutes(routes)
+	n.addNeighbours(cfg, n.Switch)
 	return nil
 }
 
@@ -135,6 +166,7 @@ func (n *Node) makeFEP(cfg *ctl.Config) error {
 	}
 	n.inForce = p.FEP
 	n.FEP = fep.New(n.Node, fc)
+	n.addNeighbours(cfg, n.FEP)
 	return nil
 }
 
@@ -262,6 +294,28 @@ func (n *Node) Change(c ctl.Change) error {
 			return fmt.Errorf("change at %v: %w", c.At, err)
 		}
 	}
+	if c.Retry != nil {
+		if c.Retry.LLR != nil {
+			if err := c.Retry.LLR.Validate(); err != nil {
+				return fmt.Errorf("change at %v: %w", c.At, err)
+			}
+		}
+		if n.plain[c.Port] {
+			return nil
+		}
+		n.ExpectLLR(c.Port, c.At)
+	}
+	if c.Credit != nil {
+		if n.plain[c.Port] {
+			return nil
+		}
+		if s := c.Credit.CBFC; s != nil {
+			if err := cbfc.CheckProfile(&s.Profile, n.Ports[c.Port].Config().MTU); err != nil {
+				return fmt.Errorf("change at %v: %w", c.At, err)
+			}
+			n.Ports[c.Port].ExpectSets()
+		}
+	}
 	n.Node.Change(c.At, func(now vt.Time) {
 		if isSwitch {
 			if err := n.Switch.Configure(now, *c.Switch); err != nil {
@@ -280,8 +334,19 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 		if c.Impair != nil {
 			p.SetImpair(now, *c.Impair)
+			if n.lldp != nil {
+				n.lldp.linkChanged(now, c.Port)
+			}
 			if n.Switch != nil {
 				n.Switch.LinksChanged()
+			}
+		}
+		if c.Credit != nil {
+			p.SetCBFC(now, c.Credit.CBFC)
+		}
+		if c.Retry != nil {
+			if err := p.SetLLR(now, c.Retry.LLR); err != nil {
+				panic(err) // Validate has seen it
 			}
 		}
 	})

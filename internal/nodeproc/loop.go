@@ -116,15 +116,18 @@ func (l *loop) flush() {
 			if int64(p.sent-p.seen) >= p.room {
 				l.makeRoom(p)
 			}
-			kind, fcs := uint8(wire.LLRPlain), o.f.FCS
+			word, fcs := o.f.LLR, o.f.FCS
 			switch {
 			case o.f.Damaged:
 			case l.seg.Flags&clock.Real != 0:
-				kind, fcs = wire.LLRNoFCS, 0 // nothing flips bits on the way, and looking would cost as much as all else here
+				word, fcs = wire.LLRWord(wire.LLRNoFCS, 0, 0), 0 // nothing flips bits on the way, and looking would cost as much as all else here
 			default:
 				fcs = wire.FCS(b)
 			}
-			b = wire.AppendTrailerFCS(b, int64(o.f.Due), wire.LLRWord(kind, 0, 0), fcs)
+			b = wire.AppendTrailerFCS(b, int64(o.f.Due), word, fcs)
+			if o.f.Flip > 0 {
+				wire.TrailerOf(b).FlipLLR(int(o.f.Flip) - 1)
+			}
 		}
 		l.ports[o.port].sent++
 		if l.sock.Queue(o.port, b) {
@@ -168,16 +171,19 @@ func (l *loop) drain(now vt.Time) (any bool) {
 
 func (l *loop) take(i int, b []byte, now vt.Time) {
 	p, lp := &l.ports[i], l.node.Ports[i]
-	due, fcs, damaged := now, uint32(0), false
+	var t wire.TrailerFields
+	due, damaged, flip := now, false, uint8(0) // flip: the preamble was damaged
 	if p.lab {
-		frame, t, ok := wire.SplitTrailer(b)
-		if !ok {
-			lp.C[link.DropTrailer]++
-			return
+		v := wire.TrailerOf(b)
+		if !v.OK() {
+			if flip = uint8(1 + v.Flipped()); flip == 0 {
+				lp.C[link.DropTrailer]++
+				return
+			}
 		}
 		p.taken++
 		l.frames++
-		b, fcs = frame, t.FCS
+		b, t = b[:len(b)-wire.TrailerLen], wire.TrailerFields{Due: v.Due(), LLR: v.LLR(), FCS: v.FCS()}
 		damaged = !t.FCSOK(b) // its port drops it when its time has come, as if it had come over a line
 		if l.seg.Flags&clock.Real == 0 {
 			due = vt.Time(t.Due)
@@ -185,7 +191,7 @@ func (l *loop) take(i int, b []byte, now vt.Time) {
 				lp.C[link.DropWindow]++
 				return
 			}
-			if by := l.horizon.Sub(due.Add(l.latency)); by >= 0 {
+			if by := l.horizon.Sub(l.node.ArrivesAt(i, due)); by >= 0 {
 				l.late++
 				l.worst = max(l.worst, by)
 				lp.C[link.Late]++
@@ -199,7 +205,10 @@ func (l *loop) take(i int, b []byte, now vt.Time) {
 	}
 	f := l.node.Pool.Get()
 	f.B = append(f.B, b...)
-	f.Due, f.FCS, f.Damaged = due, fcs, damaged
+	f.Due, f.FCS, f.Damaged, f.Flip = due, t.FCS, damaged, flip
+	if t.LLRKind() == wire.LLREligible {
+		f.LLR = t.LLR
+	}
 	l.node.Deliver(i, f)
 }
 
@@ -218,6 +227,13 @@ func (l *loop) safe() vt.Time {
 		bound = min(bound, p.valid.Add(p.ahead))
 	}
 	return bound
+}
+
+// lookAhead works out anew how long the links take at least.
+func (l *loop) lookAhead() {
+	for i := range l.ports {
+		l.ports[i].ahead = l.node.Ahead(i)
+	}
 }
 
 // readPeers notes the neighbours' horizons before the ring is drained: first the horizon, then the count, so that the

@@ -189,7 +189,7 @@ func (p *proc) configure(c *ctl.Config) error {
 		l.control = f.Config().DSCPControl
 	}
 	for i, q := range c.Node.Ports {
-		lp := port{lab: c.Peers[i].Lab, peerID: q.Peer, theirs: q.PeerIdx, ahead: l.node.Ports[i].Lookahead() + l.latency}
+		lp := port{lab: c.Peers[i].Lab, peerID: q.Peer, theirs: q.PeerIdx}
 		if lp.lab {
 			if lp.peer, err = clock.OpenNode(p.dir, q.Peer, false); err != nil {
 				return err
@@ -197,6 +197,7 @@ func (p *proc) configure(c *ctl.Config) error {
 		}
 		l.ports = append(l.ports, lp)
 	}
+	l.lookAhead()
 	l.horizon, l.owner = c.Start, p.clk.Owner.Load()
 	for i := range l.ports {
 		l.ports[i].valid = c.Start
@@ -289,6 +290,7 @@ func (p *proc) message(m *ctl.Message) error {
 				break
 			}
 		}
+		p.loop.lookAhead()
 		p.loop.enter() // the next event may be another one now
 		p.loop.show()
 	case "rewire":

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/uetlab/uetlab/fabric/api"
+)
+
+func lldpCommand() *cli.Command {
+	return verb{name: "lldp", args: "[NODE]", usage: "show the neighbours that ports have heard by LLDP", max: 1,
+		text: "Of one node, or of all; of ports whose links have `lldp: on` in the topology file. WIRING says how a neighbour is not the one of the\n" +
+			"topology. --detail prints what lldpctl would, and the UE TLVs. Times are virtual: a port says who it is every second, for four.",
+		examples: []string{"uetlab lldp", "uetlab lldp leaf0", "uetlab lldp leaf0 --detail", "uetlab lldp --format json"},
+		flags:    labFlags(&cli.BoolFlag{Name: "detail", Usage: "all that each neighbour says"}, watchFlag()), run: runLLDP}.command()
+}
+
+func runLLDP(c *call) error {
+	cl, d, err := c.client()
+	if err != nil {
+		return err
+	}
+	return c.watch(func() (func() error, error) {
+		list, err := cl.LLDP(c.ctx, c.arg(0))
+		if err != nil {
+			return nil, explain(d, err)
+		}
+		return func() error { return c.printLLDP(list) }, nil
+	})
+}
+
+func (c *call) printLLDP(list []api.LLDP) error {
+	asTable := c.String("format") == formatTable
+	switch {
+	case asTable && len(list) == 0:
+		_, err := fmt.Fprintln(c.out, "no ports with LLDP: links have it by `link: {lldp: on}` in the topology file")
+		return err
+	case asTable && c.Bool("detail"):
+		_, err := fmt.Fprint(c.out, lldpDetail(list))
+		return err
+	}
+	return c.render(list, func() table { return lldpTable(list) })
+}
+
+// lldpTable has one line a port.
+func lldpTable(list []api.LLDP) table {
+	t := table{columns: []string{"NODE", "PORT", "NEIGHBOUR", "ITS PORT", "CHASSIS", "HEARD", "TTL", "LLR", "CBFC", "WIRING"}}
+	for _, p := range list {
+		wiring := "ok"
+		if p.Mistake != "" {
+			_, wiring, _ = strings.Cut(p.Mistake, ": ")
+		}
+		n := p.Neighbour
+		if n == nil {
+			t.add(p.Node, p.Port, "-", "-", "-", "-", "-", onOff(p.LLR), onOff(p.CBFC), wiring)
+			continue
+		}
+		t.add(p.Node, p.Port, dash(n.System), n.Port, n.Chassis, nanos(n.HeardNs-n.HeardNs%int64(time.Millisecond))+" ago", fmt.Sprintf("%ds", n.TTLSec), onOff(p.LLR), onOff(p.CBFC), wiring)
+	}
+	return t
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+const lldpRule = "-------------------------------------------------------------------------------\n"
+
+// lldpDetail writes neighbours in the manner of lldpctl.
+func lldpDetail(list []api.LLDP) string {
+	var b strings.Builder
+	b.WriteString(lldpRule + "LLDP neighbors:\n" + lldpRule)
+	line := func(indent int, key, format string, a ...any) {
+		text := fmt.Sprintf("%*s%-*s ", indent, "", 16-indent, key+":") + fmt.Sprintf(format, a...)
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	for _, p := range list {
+		age := "-"
+		if p.Neighbour != nil {
+			s := p.Neighbour.AgeNs / int64(time.Second)
+			age = fmt.Sprintf("%d day, %02d:%02d:%02d", s/86400, s/3600%24, s/60%60, s%60)
+		}
+		line(0, "Interface", "%s %s, via: LLDP, Time: %s", p.Node, p.Port, age)
+		if p.Mistake != "" {
+			line(2, "Wiring", "%s", p.Mistake)
+		}
+		lldpNeighbour(&p, line)
+		b.WriteString(lldpRule)
+	}
+	return b.String()
+}
+
+func lldpNeighbour(p *api.LLDP, line func(indent int, key, format string, a ...any)) {
+	n := p.Neighbour
+	if n == nil {
+		line(2, "Neighbour", "none")
+		return
+	}
+	line(2, "Chassis", "")
+	line(4, "ChassisID", "mac %s", n.Chassis)
+	line(4, "SysName", "%s", n.System)
+	if n.SystemDesc != "" {
+		line(4, "SysDescr", "%s", n.SystemDesc)
+	}
+	for _, a := range n.Addresses {
+		line(4, "MgmtIP", "%s", a)
+	}
+	for _, able := range strings.Split(n.Can, ", ") {
+		line(4, "Capability", "%s, %s", able, onOff(slices.Contains(strings.Split(n.Enabled, ", "), able)))
+	}
+	line(2, "Port", "")
+	line(4, "PortID", "ifname %s", n.Port)
+	if n.PortDesc != "" {
+		line(4, "PortDescr", "%s", n.PortDesc)
+	}
+	line(4, "TTL", "%d", n.TTLSec)
+	if u := n.UE; u != nil {
+		line(2, "UE options", "")
+		line(4, "LLR", "wanted %s, enabled %s", u.LLRWanted, u.LLREnabled)
+		line(4, "CBFC", "wanted %s, enabled %s", u.CBFCWanted, u.CBFCEnabled)
+		line(4, "Version", "%#x", u.Version)
+		line(4, "BootID", "%d", u.BootID)
+	}
+	if r := n.CBFC; r != nil {
+		line(2, "UE CBFC", "")
+		line(4, "Credit", "%d bytes, overhead %d", r.CreditSize, r.Overhead)
+		line(4, "Method", "%s, total %d, lossless %#x", r.Method, r.Total, r.Lossless)
+		for _, vc := range slices.Sorted(maps.Keys(r.Limits)) {
+			line(4, "Limit", "channel %d: %d", vc, r.Limits[vc])
+		}
+	}
+	if n.Unknown > 0 {
+		line(2, "Unknown TLVs", "%d", n.Unknown)
+	}
+}

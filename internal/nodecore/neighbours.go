@@ -1,0 +1,179 @@
+package nodecore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/engine"
+	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/lldp"
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/wire"
+)
+
+// neighbours stands between the engine and the core of a node some of whose links have LLDP: it has the agents of these
+// ports, and keeps their frames from the core. Other nodes do without it.
+type neighbours struct {
+	engine.Core
+	n     *Node
+	start vt.Time // when the node joins
+	ports []agentPort
+}
+
+// agentPort is a port of the node; agent is nil where its link has no LLDP.
+type agentPort struct {
+	cfg   lldp.Config
+	agent *lldp.Agent
+	armed vt.Time // when the latest timer asked for is due
+}
+
+// timerLLDP marks the timers of agents; the port stands below it. No core has so large a number.
+const timerLLDP = 1 << 63
+
+// addNeighbours puts agents on the ports that are to have them. The core is attached.
+func (n *Node) addNeighbours(cfg *ctl.Config, core engine.Core) {
+	p := &cfg.Node
+	b := &neighbours{Core: core, n: n, start: cfg.Start, ports: make([]agentPort, len(p.Ports))}
+	any := false
+	for i, q := range p.Ports {
+		if !q.LLDP {
+			continue
+		}
+		any = true
+		can := uint16(wire.LLDPCapStation)
+		if p.Kind == topology.KindSwitch {
+			can = wire.LLDPCapBridge | wire.LLDPCapRouter
+		}
+		b.ports[i].cfg = lldp.Config{MAC: q.MAC, Chassis: p.Ports[0].MAC, System: p.Name, Port: q.Name, Desc: fmt.Sprintf("%gGbps, %v", float64(q.Rate)/1e9, q.Delay), Can: can, Address: p.Addr4.AsSlice(), IfIndex: uint32(i + 1),
+			BootID: uint32(uint64(cfg.Start)/uint64(time.Microsecond)) + 1, Trailer: cfg.Peers[i].Lab}
+	}
+	if !any {
+		return
+	}
+	n.lldp = b
+	n.Interpose(b)
+	b.begin(0)
+}
+
+// Reset implements engine.Core: with the start of a run agents begin anew, so that a run is the same whatever was before it.
+func (b *neighbours) Reset(now vt.Time) {
+	b.Core.Reset(now)
+	b.begin(now)
+}
+
+func (b *neighbours) begin(now vt.Time) {
+	now = max(now, b.start)
+	for i := range b.ports {
+		if p := &b.ports[i]; p.cfg.System != "" {
+			p.agent, p.armed = lldp.New(p.cfg), vt.Never
+			p.agent.SetLink(now, b.n.Ports[i].Up())
+			b.arm(i)
+		}
+	}
+}
+
+// arm asks for a timer at the agent's next deadline.
+func (b *neighbours) arm(port int) {
+	p := &b.ports[port]
+	if at := p.agent.Deadline(); at != p.armed {
+		p.armed = at
+		if at != vt.Never {
+			b.n.SetTimer(at, timerLLDP|uint64(port))
+		}
+	}
+}
+
+// Timer implements engine.Core.
+func (b *neighbours) Timer(now vt.Time, id uint64) {
+	if id&timerLLDP == 0 {
+		b.Core.Timer(now, id)
+		return
+	}
+	b.advance(now, int(id&^timerLLDP))
+}
+
+// Arrive implements engine.Core.
+func (b *neighbours) Arrive(now vt.Time, port int, f *link.Frame) {
+	p := &b.ports[port]
+	if p.agent == nil || len(f.B) < wire.EthLen || wire.Eth(f.B).Type() != wire.EtherLLDP {
+		b.Core.Arrive(now, port, f)
+		return
+	}
+	p.agent.Receive(now, f.B)
+	f.Release()
+	b.advance(now, port)
+}
+
+// advance brings an agent to now. Its frame goes before those that wait, like MAC control.
+func (b *neighbours) advance(now vt.Time, port int) {
+	p, out := &b.ports[port], b.n.Ports[port]
+	if p.armed <= now {
+		p.armed = vt.Never
+	}
+	if p.agent.Deadline() <= now {
+		f := b.n.Pool.Get()
+		var ok bool
+		if f.B, ok, _ = p.agent.Advance(now, f.B); ok && out.Up() {
+			out.EnqueueControl(now, f)
+		} else {
+			f.Release()
+		}
+	}
+	b.arm(port)
+}
+
+// linkChanged tells the agent of a port that its link may have gone down, or come up.
+func (b *neighbours) linkChanged(now vt.Time, port int) {
+	if p := &b.ports[port]; p.agent != nil {
+		p.agent.SetLink(now, b.n.Ports[port].Up())
+		b.arm(port)
+	}
+}
+
+// Neighbours tells what the agents of the node's ports know at now, port by port.
+func (n *Node) Neighbours(now vt.Time) []ctl.LLDPPort {
+	out := []ctl.LLDPPort{}
+	if n.lldp == nil {
+		return out
+	}
+	for i := range n.lldp.ports {
+		a := n.lldp.ports[i].agent
+		if a == nil {
+			continue
+		}
+		p := ctl.LLDPPort{Port: n.names[i], Counters: map[string]uint64{}}
+		for c, v := range a.C {
+			if v != 0 {
+				p.Counters[lldp.Counter(c).String()] = v
+			}
+		}
+		g := a.Agreement()
+		p.LLR, p.CBFC = g.LLR, g.CBFC
+		if nb := a.Neighbour(); nb != nil {
+			p.Neighbour = describeNeighbour(now, nb)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func describeNeighbour(now vt.Time, n *lldp.Neighbour) *ctl.LLDPNeighbour {
+	d := &ctl.LLDPNeighbour{Chassis: n.Chassis, Port: n.Port, PortDesc: n.PortDesc, System: n.System, SystemDesc: n.SystemDesc, Can: lldp.Capabilities(n.Can), Enabled: lldp.Capabilities(n.Enabled),
+		AgeNs: int64(now - n.Since), HeardNs: int64(now - n.Heard), TTLSec: int(n.TTL / time.Second), Unknown: n.Unknown}
+	for _, a := range n.Addresses {
+		d.Addresses = append(d.Addresses, a.String())
+	}
+	if o := n.Options; o != nil {
+		d.UE = &ctl.LLDPOptions{LLRWanted: o.LLRWanted.String(), LLREnabled: o.LLREnabled.String(), CBFCWanted: o.CBFCWanted.String(), CBFCEnabled: o.CBFCEnabled.String(),
+			Version: o.SpecVersion, BootID: o.BootID}
+	}
+	if c := n.CBFC; c != nil {
+		d.CBFC = &ctl.LLDPReceiver{CreditSize: int(c.CreditSize), Overhead: int(c.PktOvhd), Method: c.Method.String(), Total: c.Total, Lossless: c.Lossless, Limits: map[int]uint32{}}
+		for _, v := range c.VCs {
+			d.CBFC.Limits[int(v.Index)] = v.Limit
+		}
+	}
+	return d
+}
