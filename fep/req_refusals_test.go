@@ -379,6 +379,32 @@ func TestH22_GenerationAtTheTarget(t *testing.T) {
 	}
 }
 
+// H22: each packet of a message with the old generation is answered with the current one, not with its own: the answer to the first may
+// be lost, and then a later one is the first that the sender hears.
+func TestH22_EachPacketNamesTheGeneration(t *testing.T) {
+	s := newStub(t, Config{PayloadMTU: 1024})
+	s.openBy(wire.TypeRODReq)
+	data := fill(3000, 1)
+	send := func(psn int32, mid uint16, gen uint8, i int) reply {
+		h := message(wire.OpTaggedSend, mid, 0)
+		h.RIGeneration, h.MatchBits = gen, 1
+		p := part(psn, h, data, i)
+		p.typ = wire.TypeRODReq
+		return s.ask(p)
+	}
+	for i := range 3 {
+		if a := send(int32(1+i), 2, 0, i); a.rc != wire.RCNoMatch {
+			t.Fatalf("packet %d: %v", i, a.rc)
+		}
+	}
+	s.post(1, Op{Kind: OpTagRecv, Peer: AnySource, Tag: 1, Buf: buf(make([]byte, 3000)), Ctx: 1})
+	for i := range 3 {
+		if a := send(int32(4+i), 3, 0, i); a.rc != wire.RCBadGeneration || a.gen != 1 || a.gtd != (i == 0) {
+			t.Errorf("packet %d: %v, generation %d, guaranteed %v", i, a.rc, a.gen, a.gtd)
+		}
+	}
+}
+
 // H22 between two ends: 20 messages of an ordered stream, whose receives come late and one by one, arrive each once and in order.
 func TestH22_OrderSurvivesExhaustion(t *testing.T) {
 	const n = 20

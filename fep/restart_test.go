@@ -121,6 +121,31 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
+// TestGenerationsFirstAnswerLost: the answer to the first packet of a message with the old generation is lost. The sender learns the current one from
+// the next answer, so that the second restart is the last.
+func TestGenerationsFirstAnswerLost(t *testing.T) {
+	l := newLab(t, Config{PayloadMTU: 1024, MaxRestarts: 2})
+	l.eps[0].SetOrdered(true)
+	lost := 0
+	l.script = func(from int, b []byte) fate {
+		u := firstUET(b)
+		if from == 0 || lost > 0 || !wire.Prologue(u).Type().IsAck() || parseSaid(t, u).rc != wire.RCBadGeneration {
+			return fate{}
+		}
+		lost++
+		return fate{drop: true}
+	}
+	dst := make([]byte, 3000)
+	l.post(0, Op{Kind: OpTagSend, Peer: 1, Tag: 1, Buf: buf(fill(3000, 1)), Ctx: 1})
+	l.run(l.now() + ms)
+	l.post(1, Op{Kind: OpTagRecv, Peer: AnySource, Tag: 1, Buf: buf(dst), Ctx: 2})
+	l.settle()
+	if c, n := l.done(0, 1); n != 1 || c.Err != nil || lost != 1 || l.feps[0].C[Restarts] != 2 || !bytes.Equal(dst, fill(3000, 1)) {
+		t.Errorf("%d completions, %+v, %d answers lost, %d restarts", n, c, lost, l.feps[0].C[Restarts])
+	}
+	l.leaks()
+}
+
 // TestOrderedGivesUp: with no receive at all each ordered message fails once, and the stream works afterwards.
 func TestOrderedGivesUp(t *testing.T) {
 	l := newLab(t, Config{MaxRestarts: 2})

@@ -98,7 +98,10 @@ func (f *FEP) deliver(now vt.Time, d *pds.Request, m *rxMsg, q *packet, resp *re
 			m.rc = checkLength(q, m.brings(), f.cfg.PayloadMTU)
 		}
 	} else {
-		resp.refuse(f, m.rc, false) // the first one is the verdict, and is kept
+		resp.refuse(f, m.rc, false) // the first one is kept, but this one may be there before it, and is the verdict then
+		if m.rc == wire.RCBadGeneration {
+			resp.gen = m.ep.gens[spaceOf(m.op)].value
+		}
 		f.account(now, m, q, resp)
 		return
 	}
