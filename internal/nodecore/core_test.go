@@ -161,7 +161,7 @@ func TestSettingsOfARun(t *testing.T) {
 		warm bool
 		want string // the algorithm in force; empty: the run is refused
 	}{
-		{nil, true, "none"}, {over("nscc"), false, "nscc"}, {over("nscc"), true, "nscc"}, {over("swift"), true, ""}, {nil, true, ""}, {wrong, false, ""}, {over("swift"), false, "swift"}, {nil, false, "none"}, {nil, true, "none"},
+		{nil, true, "nscc"}, {over("dctcp"), false, "dctcp"}, {over("dctcp"), true, "dctcp"}, {over("swift"), true, ""}, {nil, true, ""}, {wrong, false, ""}, {over("swift"), false, "swift"}, {nil, false, "nscc"}, {nil, true, "nscc"},
 	} {
 		at := n.Now() + 1000
 		err := n.StartRun(ctl.Run{At: at, Warm: c.warm, FEP: c.fep})
@@ -176,7 +176,7 @@ func TestSettingsOfARun(t *testing.T) {
 		if cc := n.FEP.Config().CC; cc != nil {
 			got = cc.Algorithm.String()
 		}
-		if got != c.want || (got != "none") != (n.FEP.Config().Balance.EVs == 64) {
+		if got != c.want || (c.fep != nil) != (n.FEP.Config().Balance.EVs == 64) {
 			t.Errorf("run %d: %s with %d EVs, want %s", i, got, n.FEP.Config().Balance.EVs, c.want)
 		}
 	}
