@@ -3,6 +3,7 @@ package fep
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
@@ -68,4 +69,30 @@ func TestF05_OrderedRefusalWaits(t *testing.T) {
 	}
 	s.got = s.got[:3]
 	s.expect("0 ROD_REQ psn 1 clr -1 AR RETX", "0 ROD_REQ psn 2 clr -2 AR RETX", "0 ROD_REQ psn 3 clr -3 AR RETX")
+}
+
+// F05: what a peer refuses again and again takes turns with everything else in a window of one packet, and one refused packet with the
+// other, however long they have been due.
+func TestF05_RefusedTakeTurns(t *testing.T) {
+	s := newPeerStub(t, Config{PDCsPerKey: 1, NoInfer: true, Window: 4300, NackRetxTime: 10 * time.Microsecond, RTOInit: time.Second, TailLossTime: time.Second})
+	s.post(func(now vt.Time) error { return s.eps[0].TagSend(now, 1, make([]byte, 10), 1, 1) })
+	s.ack(0, 0)
+	s.got = nil
+	s.post(func(now vt.Time) error { return s.eps[0].TagSend(now, 1, make([]byte, 6*4096), 1, 2) })
+	s.nack(wire.NackNoSESMsgAvail, 1)
+	s.nack(wire.NackNoSESMsgAvail, 2)
+	s.expect("0 RUD_REQ psn 1 clr -1 AR", "0 RUD_REQ psn 2 clr -2 AR", "0 RUD_REQ psn 3 clr -3 AR")
+	for _, step := range []struct {
+		psn  int16
+		next string
+	}{{3, "0 RUD_REQ psn 1 clr -1 AR RETX"}, {-1, "0 RUD_REQ psn 4 clr -4 AR"}, {4, "0 RUD_REQ psn 2 clr -2 AR RETX"},
+		{-2, "0 RUD_REQ psn 5 clr -5 AR"}, {5, "0 RUD_REQ psn 1 clr -1 AR RETX"}, {-1, "0 RUD_REQ psn 6 clr -6 AR"}} {
+		s.pass(20_000)
+		if step.psn < 0 {
+			s.nack(wire.NackNoSESMsgAvail, -int32(step.psn))
+		} else {
+			s.ack(0, step.psn)
+		}
+		s.expect(step.next)
+	}
 }

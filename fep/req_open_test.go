@@ -49,6 +49,7 @@ func (s *script) Uint64() uint64 {
 // PDC with the same PDCID. The random numbers are those that would break the rules.
 func TestB02_StartPSN(t *testing.T) {
 	const pool = 256
+	const round = 2 * pool // PDCs until their ids come again
 	const seed = 77
 	src := &script{rest: rand.NewPCG(seed, 1)}
 	x := newFar(t, Config{MaxPDCs: pool, IdleClose: time.Hour}, pool)
@@ -61,17 +62,17 @@ func TestB02_StartPSN(t *testing.T) {
 		}
 		x.polite(p)
 	}
-	for i := range pool - 1 { // so that one slot is left, and its 256 PDCIDs come round soon
+	for i := range pool - 2 { // so that two slots are left, one of them for peers, and their 512 PDCIDs come round soon
 		x.send(x.ep, i, 10, 0)
 	}
 	x.run(time.Second)
 	closing = true
 	last, used := map[uint16]wire.PSN{}, []uint16{}
 	starts := map[wire.PSN]bool{}
-	for i := range pool + 20 {
+	for i := range round + 20 {
 		src.queue = []uint32{0} // not allowed
-		if i >= pool {
-			before := last[used[i-pool]]
+		if i >= round {
+			before := last[used[i-round]]
 			src.queue = append(src.queue, uint32(before)+5, uint32(before)-5, uint32(before)+65535)
 		}
 		first := len(x.seen)
@@ -80,7 +81,7 @@ func TestB02_StartPSN(t *testing.T) {
 		r := x.requests(first)[0].req
 		before, again := last[r.SPDCID()]
 		d := uint32(r.PSN() - before)
-		if r.PSN() == 0 || !r.SYN() || starts[r.PSN()] || again && (d < 1<<16 || -d < 1<<16) || again != (i >= pool) {
+		if r.PSN() == 0 || !r.SYN() || starts[r.PSN()] || again && (d < 1<<16 || -d < 1<<16) || again != (i >= round) {
 			t.Fatalf("seed %d: PDC %d: id %x used before: %v, SYN %v, start %d, %d from the last PSN", seed, i, r.SPDCID(), again, r.SYN(), r.PSN(), int32(d))
 		}
 		starts[r.PSN()] = true
@@ -547,9 +548,29 @@ func TestB18_ShortBehindLong(t *testing.T) {
 	}
 }
 
+// TestB19_MutualPressure: two end points with more messages to each other than PDCs leave each other one.
+func TestB19_MutualPressure(t *testing.T) {
+	l := newLab(t, Config{MaxPDCs: 3, MaxNackRetx: InfiniteNack})
+	for i, ep := range l.eps {
+		for tc := range 4 {
+			l.call(i, 1, func(now vt.Time) { _ = ep.TagRecv(now, 1-i, make([]byte, 9000), uint64(tc), uint64(10+tc)) })
+			l.call(i, 5, func(now vt.Time) {
+				ep.SetTC(uint8(tc))
+				if err := ep.TagSend(now, 1-i, make([]byte, 9000), uint64(tc), uint64(tc)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	l.run(vt.Time(10 * time.Second))
+	if len(l.got[0]) != 8 || len(l.got[1]) != 8 || l.count(MsgsErr) != 0 {
+		t.Errorf("%d and %d completions, %d errors", len(l.got[0]), len(l.got[1]), l.count(MsgsErr))
+	}
+}
+
 // TestB19_PoolEmpty: an initiator whose PDCs are all in use pauses, closes idle ones, resumes, and loses nothing.
 func TestB19_PoolEmpty(t *testing.T) {
-	x := newFar(t, Config{MaxPDCs: 2}, 10)
+	x := newFar(t, Config{MaxPDCs: 3}, 10) // one is left to peers
 	most := uint64(0)
 	x.on = func(p *seen) {
 		most = max(most, x.f.C[PDCsOpen])

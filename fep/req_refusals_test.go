@@ -489,3 +489,46 @@ func TestH23_GenerationsAreIndependent(t *testing.T) {
 	s.taken(send(wire.OpSend, 0, 1))
 	s.taken(send(wire.OpWrite, key, 0))
 }
+
+// H20: a packet of which the messages that have begun wait gets a context even if there is none left: where MP_RANGE lets nothing beyond it
+// be sent, and where it is the gap below a response that is kept while there is no room for others.
+func TestH20_NoDescriptorForAGap(t *testing.T) {
+	s := newStub(t, Config{PayloadMTU: 1024, MaxMessages: 1, MPR: 1})
+	const long = 200 * 1024
+	mem, data := make([]byte, long), fill(long, 1)
+	s.post(1, Op{Kind: OpTagRecv, Peer: AnySource, Tag: 1, Buf: buf(mem), Ctx: 1})
+	s.post(1, Op{Kind: OpTagRecv, Peer: AnySource, Tag: 2, Buf: buf(make([]byte, 10)), Ctx: 2})
+	s.openBy(wire.TypeRUDReq)
+	a, b := message(wire.OpTaggedSend, 2, 0), message(wire.OpTaggedSend, 3, 10)
+	a.MatchBits, b.MatchBits = 1, 2
+	last := int32(wire.MPRUnit) // with CACK at PSN 0
+	for i := int32(2); i <= last; i++ {
+		s.partial(part(i, a, data, int(i-2)))
+		if i == last-1 {
+			s.say(whole(1, b, fill(10, 2)))
+			if s.lastNack().Code() != wire.NackNoSESMsgAvail {
+				t.Fatalf("with room in MP_RANGE: %v", s.lastNack().Code())
+			}
+		}
+	}
+	p := whole(1, b, fill(10, 2))
+	p.flags = wire.ReqRETX
+	s.taken(p)
+	s.partial(part(last+1, a, data, int(last-1)))
+
+	s = newStub(t, Config{PayloadMTU: 1024, MaxMessages: 1, GtdSlots: 1})
+	s.openBy(wire.TypeRUDReq)
+	s.say(whole(4, message(wire.OpTaggedSend, 4, 10), fill(10, 2))) // NO_MATCH, which must not be lost
+	s.post(1, Op{Kind: OpTagRecv, Peer: AnySource, Tag: 1, Buf: buf(mem), Ctx: 1})
+	s.post(1, Op{Kind: OpTagRecv, Peer: AnySource, Tag: 2, Buf: buf(make([]byte, 10)), Ctx: 2})
+	if s.count(GtdInUse) != 1 {
+		t.Fatalf("%d responses are kept", s.count(GtdInUse))
+	}
+	s.partial(part(1, a, data, 0)) // holds the context
+	s.say(part(3, a, data, 1))
+	if s.lastNack().Code() != wire.NackNoGtdDelAvail {
+		t.Fatalf("without room for responses: %v", s.lastNack().Code())
+	}
+	s.taken(whole(2, b, fill(10, 2)))
+	s.partial(part(3, a, data, 1))
+}

@@ -34,7 +34,7 @@ func (f *FEP) Request(now vt.Time, q *pds.Request, r *pds.Response) wire.NackCod
 		m = set.find(p.mid)
 	}
 	if m == nil {
-		if f.rx.n >= f.cfg.MaxMessages {
+		if f.rx.n >= f.cfg.MaxMessages && !q.Blocks { // else what holds the contexts might wait for this one
 			return wire.NackNoSESMsgAvail
 		}
 		if p.op == wire.OpRead && f.rets.n >= mostReturns*f.cfg.MaxReturns {

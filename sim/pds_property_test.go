@@ -41,13 +41,7 @@ func TestDeliveryProperty(t *testing.T) {
 	var all fep.Counters
 	var done, failed, paused uint64
 	for seed := first; seed < first+seeds; seed++ {
-		d := newDelivery(t, seed)
-		d.run(d.rng.IntN(4) == 0)
-		d.check()
-		if t.Failed() {
-			d.dump()
-			t.Fatalf("repeat with UETLAB_PDS_SEED=%d UETLAB_PDS_SEEDS=1: %s", seed, d.what)
-		}
+		d := deliverSeed(t, seed)
 		for _, h := range d.hosts {
 			for c, v := range d.f.nodes[h].FEP.C {
 				all[c] += v

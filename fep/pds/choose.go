@@ -13,9 +13,11 @@ func (m *Manager) Submit(now vt.Time, msg *Msg) {
 		m.submitRUDI(now, msg)
 		return
 	}
-	if p := m.choose(now, msg); p != nil {
-		p.enqueue(now, msg)
-		return
+	if !m.behind(msg) {
+		if p := m.choose(now, msg); p != nil {
+			p.enqueue(now, msg)
+			return
+		}
 	}
 	m.waiting = append(m.waiting, msg)
 	if len(m.waiting) == 1 {
@@ -23,6 +25,19 @@ func (m *Manager) Submit(now vt.Time, msg *Msg) {
 		m.up.Pause(now, true, m.rudi.told)
 	}
 	m.quiesceIdle(now)
+}
+
+// behind says whether an ordered message has to wait behind another one that waits for a PDC.
+func (m *Manager) behind(msg *Msg) bool {
+	if msg.Mode != ROD {
+		return false
+	}
+	for _, w := range m.waiting {
+		if w.Mode == ROD && w.Peer == msg.Peer && w.Job == msg.Job && w.TC == msg.TC && w.Ctx == msg.Ctx {
+			return true
+		}
+	}
+	return false
 }
 
 // Return is tx_ret: data that goes back on the PDC of its request. If the PDC is ending, the message fails.

@@ -137,7 +137,7 @@ func (p *PDC) tryClose(now vt.Time) {
 func (p *PDC) sendClose(now vt.Time, ctl wire.CtlType) {
 	k := p.s.extend(p.m)
 	k.ctl, k.flags = uint8(ctl), pktQueued|pktCtl
-	p.s.queued(p.s.next - 1)
+	p.s.queued(k, true)
 	p.s.setDue(k, now+p.rto(0))
 	p.arm(&p.rtx, k.due)
 	p.queueRetx()

@@ -85,7 +85,7 @@ type Config struct {
 	NewPDCTime   time.Duration // New_PDC_Time: a PDC that waits for its demanded Start_PSN, 0: 5 ms
 	Keepalive    time.Duration // initiator probes an idle PDC at this interval, three unanswered ones end it; 0: off
 
-	MaxPDCs    int  // both roles together, 0: 1000
+	MaxPDCs    int  // both roles together, of several one is left to peers, 0: 1000
 	OwnPDC     bool // a message of mode RUD has a PDC and a congestion control context of its own, as simulators have a connection for each flow
 	PDCsPerKey int  // PDCs to one peer, job and traffic class in mode RUD, 0: 4; in mode ROD it is 1
 	GtdSlots   int  // stored responses of the whole FEP, 0: 256

@@ -41,6 +41,7 @@ type ccc struct {
 	least   int   // bytes of the smallest packet that was refused since blocked was empty
 	waiting int64 // nominal bytes that were not sent yet
 	ready   bool  // something waits, and no PDC is blocked
+	turns   turns
 	blocked []*PDC
 	timer   wheel.Timer
 	last    vt.Time // a packet was sent
@@ -207,12 +208,14 @@ func (p *PDC) counts(k *Packet) bool {
 }
 
 // mayFly reports whether a packet of so many bytes may leave. If not, the PDC waits for whatever happens to its context.
-func (p *PDC) mayFly(now vt.Time, k *Packet, size int) bool {
+func (p *PDC) mayFly(now vt.Time, k *Packet, size int, refused bool) bool {
 	switch {
 	case k != nil && k.flags&(pktCtl|pktKnown) != 0 && p.cg != nil:
 		return true
 	case p.cg == nil || p.cg.ctx == nil:
-		return p.windowOpen(size)
+		open := p.windowOpen(size)
+		p.s.turns.shut = p.s.turns.shut || !open && !refused
+		return open
 	}
 	c := p.cg.ctx
 	if p.mode == ROD && p.s.backs > 0 && p.s.inflight > 0 && p.s.inflight+int64(size) > p.m.cfg.Window>>p.s.backs {
@@ -221,7 +224,8 @@ func (p *PDC) mayFly(now vt.Time, k *Packet, size int) bool {
 	if c.ignored() && p.windowOpen(size) || c.CanSend(now, size) || c.stuck(now) || c.Credits() && p.state == Opening && p.s.nFly == 0 {
 		return true
 	}
-	c.block(now, p, size)
+	c.turns.shut = c.turns.shut || !refused
+	p.block(now, size)
 	return false
 }
 
@@ -243,7 +247,12 @@ func (c *ccc) windowed(now vt.Time) bool { return !c.Credits() || c.CreditReques
 // ignored says that the peer does not give the credit that it was asked for.
 func (c *ccc) ignored() bool { return c.asks > patience }
 
-func (c *ccc) block(now vt.Time, p *PDC, size int) {
+// block has the PDC wait for what happens to its context; where it has none all that happens to itself has it try again.
+func (p *PDC) block(now vt.Time, size int) {
+	if p.cg == nil || p.cg.ctx == nil {
+		return
+	}
+	c := p.cg.ctx
 	if len(c.blocked) == 0 {
 		c.least = size
 	}
@@ -306,6 +315,7 @@ func (c *ccc) wake(now vt.Time) {
 		p.queueSend()
 	}
 	c.blocked = c.blocked[:0]
+	c.turns.shut = false
 	c.recount()
 }
 

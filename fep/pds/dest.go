@@ -231,6 +231,11 @@ func (p *PDC) blocks(psn wire.PSN) bool {
 	return false
 }
 
+// shuts says whether a packet is the gap that keeps the source from sending on: everything that MP_RANGE allows beyond it has come.
+func (p *PDC) shuts(psn wire.PSN) bool {
+	return psn == p.d.edge && p.mode == RUD && !p.d.maxRx.Before(p.d.limit)
+}
+
 // onClear takes the peer's CLEAR_PSN and drops the responses that it covers.
 func (p *PDC) onClear(c wire.PSN) {
 	d := &p.d

@@ -66,10 +66,11 @@ type Manager struct {
 	windows WindowHook          // nil: nobody wants to know
 	watched map[netip.Addr]bool // peers: packets are counted by entropy value; nil: of none
 
-	ctl   ctlQueue
-	rtxq  pdcQueue // PDCs with something to send again
-	sendq pdcQueue // PDCs with new data
-	rudi  rudi
+	ctl      ctlQueue
+	rtxq     pdcQueue // PDCs with something to send again
+	sendq    pdcQueue // PDCs with new data
+	refusedq pdcQueue // PDCs with something to send again that was refused
+	rudi     rudi
 
 	arr  arrival
 	req  Request
@@ -115,7 +116,7 @@ func (m *Manager) Reset(now vt.Time, rng, evRng *rand.Rand) {
 	m.pdcs.reset(m.cfg.MaxPDCs, rng)
 	m.bySYN, m.groups = map[synKey]*PDC{}, map[groupKey]*group{}
 	m.waiting, m.closing = nil, 0
-	m.ctl, m.rtxq, m.sendq = ctlQueue{}, pdcQueue{}, pdcQueue{}
+	m.ctl, m.rtxq, m.sendq, m.refusedq = ctlQueue{}, pdcQueue{}, pdcQueue{}, pdcQueue{}
 	m.rudi.reset(rng)
 	m.resetCongestion()
 }
@@ -255,13 +256,13 @@ func (m *Manager) NextFrame(now vt.Time) *link.Frame {
 }
 
 func (m *Manager) nextData(now vt.Time) *link.Frame {
+	if fr := m.nextRefused(now, false); fr != nil {
+		return fr
+	}
 	for p := m.rtxq.pop(); p != nil; p = m.rtxq.pop() {
 		p.s.inRtx = false
-		if fr := p.nextRetx(now); fr != nil {
-			p.queueRetx()
-			if p.mode == ROD && p.s.nQueued == 0 {
-				p.queueSend()
-			}
+		if fr := p.nextRetx(now, false, false); fr != nil {
+			p.requeue()
 			return fr
 		}
 	}
@@ -272,12 +273,12 @@ func (m *Manager) nextData(now vt.Time) *link.Frame {
 			return fr
 		}
 	}
-	return nil
+	return m.nextRefused(now, true)
 }
 
 // Kick lets the port take what has become ready.
 func (m *Manager) Kick(now vt.Time) {
-	if m.ctl.n > 0 || m.rtxq.n > 0 || m.sendq.n > 0 || m.rudi.busy() {
+	if m.ctl.n > 0 || m.rtxq.n > 0 || m.refusedq.n > 0 || m.sendq.n > 0 || m.rudi.busy() {
 		m.port.Kick(now)
 	}
 }

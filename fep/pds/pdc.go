@@ -135,8 +135,11 @@ func (m *Manager) newPDC(now vt.Time, peer netip.Addr, mode Mode, initiator bool
 	return p
 }
 
-// open makes an initiator PDC.
+// open makes an initiator PDC, nil if there is no room.
 func (m *Manager) open(now vt.Time, g *group) *PDC {
+	if m.pdcs.n == 1 && m.cfg.MaxPDCs > 1 && !m.serves() {
+		return nil
+	}
 	p := m.newPDC(now, g.key.peer, g.key.mode, true)
 	if p == nil {
 		return nil
@@ -148,6 +151,17 @@ func (m *Manager) open(now vt.Time, g *group) *PDC {
 	p.s.ev = m.randomEV()
 	p.arm(&p.life, now.Add(m.idleTime()))
 	return p
+}
+
+// serves says whether a peer has a PDC here. One of several is left to peers: two end points that open all that they have to each other
+// at the same time would refuse each other for ever.
+func (m *Manager) serves() bool {
+	for _, p := range m.pdcs.slots {
+		if p != nil && !p.initiator {
+			return true
+		}
+	}
+	return false
 }
 
 // startPSN is random, not 0, and far from the last PSN under the same id, unless security says what it is.

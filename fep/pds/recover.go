@@ -298,7 +298,7 @@ func (p *PDC) refused(now vt.Time, k *Packet, code wire.NackCode, act nackAction
 	default:
 		s.land(k)
 		s.unqueue(k)
-		k.flags = k.flags&^pktSacked | pktWait
+		k.flags = k.flags&^pktSacked | pktWait | pktRefused
 		k.cause, k.rtos = why, 0 // an answer has come: the RTO begins anew (uet-pds-ses.md 10.6)
 		s.setDue(k, now.Add(m.cfg.NackRetxTime))
 		p.arm(&p.rtx, k.due)
@@ -323,14 +323,14 @@ func (p *PDC) rebase(now vt.Time, start wire.PSN) {
 	old := *s
 	s.ring = make([]Packet, len(old.ring))
 	s.start, s.next, s.clear, s.cack, s.cursor = start, old.next+delta, old.clear+delta, old.cack+delta, old.cursor+delta
-	s.nFly, s.inflight, s.nQueued = 0, 0, 0
+	s.nFly, s.inflight, s.nQueued, s.nRefused = 0, 0, 0, 0
 	for q := old.clear + 1; q != old.next; q++ {
 		k := old.at(q)
 		p.vanishes(now, k, cms.GoBack)
 		n := s.at(q + delta)
 		*n = *k
 		n.PSN = q + delta
-		n.flags &^= pktFlying | pktQueued | pktWait | pktSacked
+		n.flags &^= pktFlying | pktQueued | pktTurn | pktWait | pktSacked
 		n.rtos, n.nacks = 0, 0
 		if n.flags&pktDone == 0 {
 			p.again(now, n, now+p.rto(0), CauseRebase, cms.GoBack)

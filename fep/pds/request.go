@@ -190,12 +190,14 @@ func (p *PDC) receive(now vt.Time, a *arrival, r wire.Request) {
 		m.C[Malformed]++
 		return
 	}
-	if !p.initiator && m.C[GtdInUse] >= uint64(m.cfg.GtdSlots) && !p.blocks(psn) {
+	full := m.C[GtdInUse] >= uint64(m.cfg.GtdSlots)
+	blocks := full && p.blocks(psn) || p.shuts(psn)
+	if !p.initiator && full && !blocks {
 		m.nackReq(wire.NackNoGtdDelAvail, a, r, p)
 		return
 	}
 	m.req = Request{PDC: p, Mode: p.mode, Return: p.initiator, Src: a.src, PSN: psn, Next: r.Next(), B: body, Ref: a.ref,
-		ev: a.in.EV, flags: uint8(r.Flags()), size: a.size}
+		Blocks: blocks, ev: a.in.EV, flags: uint8(r.Flags()), size: a.size}
 	m.resp = Response{Job: p.job}
 	code := m.up.Request(now, &m.req, &m.resp)
 	if p.state == Closed || p.state == Linger {

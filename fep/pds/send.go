@@ -7,24 +7,31 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// nextRetx builds the packet with the lowest PSN that is to be sent again, or nil if there is none or no window for it.
-func (p *PDC) nextRetx(now vt.Time) *link.Frame {
+// nextRetx builds the packet that is to be sent again next, of those that were refused or of the others; nil if there is none or no
+// window for it, or if it waits behind others.
+func (p *PDC) nextRetx(now vt.Time, refused, waits bool) *link.Frame {
 	s := &p.s
-	if p.state == Closed || s.nQueued == 0 {
+	n := s.nQueued - s.nRefused
+	if refused && p.mode != ROD {
+		n = s.nRefused
+	}
+	if p.state == Closed || n == 0 {
 		return nil
 	}
-	if !s.cursor.After(s.clear) {
-		s.cursor = s.clear + 1
+	if !refused && p.stuckBehind() {
+		p.queueRetx()
+		return nil
 	}
-	for s.at(s.cursor).flags&pktQueued == 0 {
-		s.cursor++
+	k := s.queuedPacket(refused && p.mode != ROD)
+	if waits {
+		p.block(now, int(k.size))
+		return nil
 	}
-	k := s.at(s.cursor)
-	if !p.mayFly(now, k, int(k.size)) {
+	if !p.mayFly(now, k, int(k.size), refused) {
 		return nil // the ACK that opens the window queues the PDC again
 	}
 	s.unqueue(k)
-	s.cursor++
+	p.turns().took(refused)
 	again := k.flags&pktSent != 0
 	if again {
 		p.countRetx(k)
@@ -61,7 +68,7 @@ func (p *PDC) nextNew(now vt.Time) *link.Frame {
 	}
 	n, hdr := msg.S.Next()
 	size := m.cfg.nominal(hdr.HeaderLen(), n)
-	if shut := s.next.Diff(s.cack) > s.span; shut || !p.mayFly(now, nil, size) || p.synLimit() {
+	if shut := s.next.Diff(s.cack) > s.span; shut || !p.mayFly(now, nil, size, false) || p.synLimit() {
 		if s.owe {
 			p.sendClear()
 		}
@@ -74,6 +81,7 @@ func (p *PDC) nextNew(now vt.Time) *link.Frame {
 		}
 		return nil
 	}
+	p.turns().took(false)
 	k := s.extend(m)
 	k.msg, k.size, k.hdr = msg, uint16(size), hdr
 	msg.unacked++

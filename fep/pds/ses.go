@@ -114,6 +114,7 @@ type Request struct {
 	Next   wire.NextHdr
 	B      []byte // SES header and payload
 	Ref    []byte // the payload, where it has come by reference
+	Blocks bool   // the PDC, or others, cannot go on before it is taken: to wait for room could be for ever
 
 	pktID uint32
 	ev    uint16

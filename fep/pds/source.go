@@ -10,17 +10,19 @@ import (
 
 // Flags of a packet in the ring.
 const (
-	pktDone   uint16 = 1 << iota // acknowledged, cumulatively or by name
-	pktSacked                    // arrived as far as a bitmap says, its response is unknown
-	pktFlying                    // its bytes count as in flight
-	pktQueued                    // waits to be sent again
-	pktWait                      // a NACK asked to wait; due is when to send again
-	pktSent                      // went out at least once
-	pktAgain                     // went out more than once
-	pktCtl                       // Close Command, Close Request
-	pktLast                      // of its message
-	pktMarked                    // congestion control has taken it out of flight, to be sent again
-	pktKnown                     // congestion control knows that it has arrived: it counts no longer
+	pktDone    uint16 = 1 << iota // acknowledged, cumulatively or by name
+	pktSacked                     // arrived as far as a bitmap says, its response is unknown
+	pktFlying                     // its bytes count as in flight
+	pktQueued                     // waits to be sent again
+	pktWait                       // a NACK asked to wait; due is when to send again
+	pktSent                       // went out at least once
+	pktAgain                      // went out more than once
+	pktCtl                        // Close Command, Close Request
+	pktLast                       // of its message
+	pktMarked                     // congestion control has taken it out of flight, to be sent again
+	pktKnown                      // congestion control knows that it has arrived: it counts no longer
+	pktRefused                    // the target had no room for it, once or more often
+	pktTurn                       // pktQueued, and takes turns with what was not refused
 )
 
 // Packet is what a source keeps of an unacknowledged PSN, or of a RUDI packet.
@@ -56,10 +58,12 @@ type source struct {
 	clear wire.PSN // everything up to it is done
 	cack  wire.PSN // latest CACK received
 	span  int32    // MP_RANGE: PSNs beyond cack that may be sent
+	turn  wire.PSN // pktTurn: where the next is looked for
 
 	ring     []Packet // of PSNs clear+1 .. next-1, by PSN modulo its size; nil if there are none
 	inflight int64    // nominal bytes
 	nQueued  int32    // packets with pktQueued
+	nRefused int32    // those with pktTurn among them
 	cursor   wire.PSN
 
 	nFly   int32 // packets in flight, in a list by the order of sending
@@ -72,15 +76,18 @@ type source struct {
 	backs  uint8    // how often we did for it
 	inRec  bool     // losses up to recov are being repaired
 
-	inSend bool // in Manager.sendq
-	inRtx  bool // in Manager.rtxq
-	owe    bool // the peer waits for CLEAR up to owePSN
-	owePSN wire.PSN
-	ev     uint16 // of the PDC: control packets, and data with LBFixed or in order
+	inSend    bool  // in Manager.sendq
+	inRtx     bool  // in Manager.rtxq
+	inRefused bool  // in Manager.refusedq
+	turns     turns // where the window is the PDC's own
+	owe       bool  // the peer waits for CLEAR up to owePSN
+	owePSN    wire.PSN
+	ev        uint16 // of the PDC: control packets, and data with LBFixed or in order
 
-	opaque   uint16 // of the latest Probe
-	probes   uint8  // without an answer
-	tails    uint8  // ACK Requests for a silent tail
+	opaque   uint16   // of the latest Probe
+	probes   uint8    // without an answer
+	tails    uint8    // ACK Requests for a silent tail
+	expected wire.PSN // what NEW_START_PSN demanded
 	probed   vt.Time
 	dueAt    vt.Time // no packet's timer acts before this
 	probeAt  vt.Time // when the next window probe may leave
@@ -89,7 +96,6 @@ type source struct {
 	srtt     vt.Time
 	rttvar   vt.Time
 	rttMin   vt.Time
-	expected wire.PSN // what NEW_START_PSN demanded
 
 	cur     *Msg // in the middle of its first transmission
 	head    *Msg // waiting messages
@@ -217,7 +223,7 @@ func (s *source) takeAll(p *PDC) []*Msg {
 // forget lets go of everything that is under way or waits.
 func (s *source) forget() {
 	clear(s.ring)
-	s.cur, s.head, s.tail, s.backlog, s.inflight, s.nQueued, s.nFly = nil, nil, nil, 0, 0, 0, 0
+	s.cur, s.head, s.tail, s.backlog, s.inflight, s.nQueued, s.nRefused, s.nFly = nil, nil, nil, 0, 0, 0, 0, 0
 	s.clear = s.next - 1
 }
 
@@ -255,21 +261,6 @@ func (s *source) land(k *Packet) {
 	}
 }
 
-// queued counts psn, whose flag pktQueued was just set, among those to be sent again.
-func (s *source) queued(psn wire.PSN) {
-	if s.nQueued == 0 || psn.Before(s.cursor) {
-		s.cursor = psn
-	}
-	s.nQueued++
-}
-
-func (s *source) unqueue(k *Packet) {
-	if k.flags&pktQueued != 0 {
-		k.flags &^= pktQueued
-		s.nQueued--
-	}
-}
-
 // setDue sets a packet's timer.
 func (s *source) setDue(k *Packet, at vt.Time) {
 	k.due = at
@@ -287,7 +278,7 @@ func (p *PDC) again(now vt.Time, k *Packet, due vt.Time, why Cause, loss cms.Los
 	s.setDue(k, due)
 	if k.flags&pktQueued == 0 {
 		k.flags |= pktQueued
-		s.queued(k.PSN)
+		s.queued(k, p.mode == ROD)
 	}
 }
 
@@ -310,13 +301,6 @@ func (p *PDC) queueSend() {
 	if p.s.hasNew() && !p.s.inSend && p.state != Closed {
 		p.s.inSend = true
 		p.m.sendq.push(p)
-	}
-}
-
-func (p *PDC) queueRetx() {
-	if p.s.nQueued > 0 && !p.s.inRtx && p.state != Closed {
-		p.s.inRtx = true
-		p.m.rtxq.push(p)
 	}
 }
 
