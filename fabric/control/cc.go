@@ -2,8 +2,6 @@ package control
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -11,46 +9,28 @@ import (
 )
 
 // fetchCCs asks an end point for all its congestion control contexts. Between two parts of a long list time may go on.
-func (d *Daemon) fetchCCs(ctx context.Context, n *node) (all ctl.CCs, err error) {
+func (d *Daemon) fetchCCs(ctx context.Context, n *node) (*ctl.CCs, error) {
+	var all ctl.CCs
 	for first := true; first || all.Next > 0; first = false {
 		var part ctl.CCs
 		if err := d.fetchMessage(ctx, n, ctl.Message{Op: "ccs", From: all.Next}, &part); err != nil {
-			return all, err
+			return nil, err
 		}
 		if part.Next <= all.Next {
 			part.Next = 0
 		}
 		all.Algorithm, all.List, all.Next = part.Algorithm, append(all.List, part.List...), part.Next
 	}
-	return all, nil
+	return &all, nil
 }
 
-// fabricCCs asks end points at once, by node; nil is one that is not asked, or does not answer.
-func (d *Daemon) fabricCCs(ctx context.Context, wait time.Duration, nodes []*node) []*ctl.CCs {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	lists := make([]*ctl.CCs, len(d.nodes))
-	var wg sync.WaitGroup
-	for _, n := range nodes {
-		wg.Go(func() { // ends with the node's answer or ctx
-			if l, err := d.fetchCCs(ctx, n); err == nil {
-				lists[n.id] = &l
-			}
-		})
-	}
-	wg.Wait()
-	return lists
-}
+// isEndPoint says whether a node is an end point.
+func (d *Daemon) isEndPoint(id int) bool { return d.plan.Nodes[id].Kind == topology.KindFEP }
 
 // endPoints are the end point of a name, or all that live where it is empty. what says in an error of what only they have any.
-func (d *Daemon) endPoints(name, what string) (list []*node, err error) {
+func (d *Daemon) endPoints(name, what string) ([]*node, error) {
 	if name == "" {
-		for i, n := range d.nodes {
-			if d.plan.Nodes[i].Kind == topology.KindFEP && !n.isDead() {
-				list = append(list, n)
-			}
-		}
-		return list, nil
+		return d.living(d.isEndPoint), nil
 	}
 	p, err := d.plan.Node(name)
 	if err != nil {
@@ -72,7 +52,7 @@ func (d *Daemon) ccs(ctx context.Context, name string) (*api.CCs, error) {
 		return nil, err
 	}
 	out := &api.CCs{Algorithms: map[string]string{}, List: []api.CC{}}
-	for i, l := range d.fabricCCs(ctx, pdcWait, nodes) {
+	for i, l := range askAll(ctx, d, pdcWait, nodes, d.fetchCCs) {
 		if l == nil {
 			continue
 		}

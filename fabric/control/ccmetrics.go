@@ -23,7 +23,7 @@ func (c collector) ccs(ch chan<- prometheus.Metric, lab string) {
 	if err != nil {
 		return
 	}
-	for i, l := range c.d.fabricCCs(context.Background(), scrapeWait, nodes) {
+	for i, l := range askAll(context.Background(), c.d, scrapeWait, nodes, c.d.fetchCCs) {
 		if l == nil {
 			continue
 		}

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"net/http"
-	"sync"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -36,18 +35,10 @@ func (d *Daemon) neighbours(ctx context.Context, name string) ([]api.LLDP, error
 		}
 		return heard(d.plan, lists), nil
 	}
-	var wg sync.WaitGroup
-	for i, n := range d.nodes {
-		if !d.takesPart(i) || n.isDead() {
-			continue
-		}
-		wg.Go(func() { // ends with the node's answer or ctx
-			if d.fetch(ctx, n, "lldp", &lists[i]) != nil {
-				lists[i] = nil
-			}
-		})
-	}
-	wg.Wait()
+	lists = askAll(ctx, d, switchWait, d.living(d.takesPart), func(ctx context.Context, n *node) (p []ctl.LLDPPort, err error) {
+		err = d.fetch(ctx, n, "lldp", &p)
+		return p, err
+	})
 	return heard(d.plan, lists), nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
@@ -23,11 +22,12 @@ const (
 )
 
 // fetchPDCs asks an end point for all it knows of its PDCs. Between two parts of a long list time may go on.
-func (d *Daemon) fetchPDCs(ctx context.Context, n *node) (all ctl.PDCs, err error) {
+func (d *Daemon) fetchPDCs(ctx context.Context, n *node) (*ctl.PDCs, error) {
+	var all ctl.PDCs
 	for first := true; first || all.Next > 0; first = false {
 		var part ctl.PDCs
 		if err := d.fetchMessage(ctx, n, ctl.Message{Op: "pdcs", From: all.Next}, &part); err != nil {
-			return all, err
+			return nil, err
 		}
 		if first {
 			all = part
@@ -38,27 +38,12 @@ func (d *Daemon) fetchPDCs(ctx context.Context, n *node) (all ctl.PDCs, err erro
 		}
 		all.List, all.Next = append(all.List, part.List...), part.Next
 	}
-	return all, nil
+	return &all, nil
 }
 
 // fabricPDCs asks all end points at once, by node; nil is one that does not answer.
 func (d *Daemon) fabricPDCs(ctx context.Context, wait time.Duration) []*ctl.PDCs {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	lists := make([]*ctl.PDCs, len(d.nodes))
-	var wg sync.WaitGroup
-	for i, n := range d.nodes {
-		if d.plan.Nodes[i].Kind != topology.KindFEP || n.isDead() {
-			continue
-		}
-		wg.Go(func() { // ends with the node's answer or ctx
-			if l, err := d.fetchPDCs(ctx, n); err == nil {
-				lists[i] = &l
-			}
-		})
-	}
-	wg.Wait()
-	return lists
+	return askAll(ctx, d, wait, d.living(d.isEndPoint), d.fetchPDCs)
 }
 
 // pdcs gives the PDCs of an end point, with ended also those that have ended of late.
@@ -69,7 +54,7 @@ func (d *Daemon) pdcs(ctx context.Context, n *node, ended bool) ([]api.PDC, erro
 	if err != nil {
 		return nil, err
 	}
-	return d.namePDCs(nil, n, &l, ended), nil
+	return d.namePDCs(nil, n, l, ended), nil
 }
 
 // namePDCs appends PDCs of a node, with the names of nodes.

@@ -2,8 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"path"
@@ -229,47 +227,12 @@ func (d *Daemon) liveSwitch(ctx context.Context, n *node) (*switchd.Status, erro
 	return s, d.fetch(ctx, n, "switch", s)
 }
 
-// fetch calls a node for data.
-func (d *Daemon) fetch(ctx context.Context, n *node, op string, v any) error {
-	return d.fetchMessage(ctx, n, ctl.Message{Op: op}, v)
-}
-
-// fetchMessage reads a node's answer to a message.
-func (d *Daemon) fetchMessage(ctx context.Context, n *node, m ctl.Message, v any) error {
-	r, files, err := n.call(ctx, d, m)
-	closeAll(files)
-	if err != nil {
-		return err
-	}
-	if len(r.Data) == 0 {
-		return fmt.Errorf("node %s: %w", n.name, errNoData)
-	}
-	if err := json.Unmarshal(r.Data, v); err != nil {
-		return fmt.Errorf("node %s: %w", n.name, err)
-	}
-	return nil
-}
-
-var errNoData = errors.New("an answer without data")
-
 // queues asks all nodes of the fabric at once for their queues, by node; nil is one that does not answer.
 func (d *Daemon) queues(ctx context.Context, wait time.Duration) [][]ctl.Queue {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	lists := make([][]ctl.Queue, len(d.nodes))
-	var wg sync.WaitGroup
-	for i, n := range d.nodes {
-		if !d.takesPart(i) || n.isDead() {
-			continue
-		}
-		wg.Go(func() { // ends with the node's answer or ctx
-			if d.fetch(ctx, n, "queues", &lists[i]) != nil {
-				lists[i] = nil
-			}
-		})
-	}
-	wg.Wait()
-	return lists
+	return askAll(ctx, d, wait, d.living(d.takesPart), func(ctx context.Context, n *node) (q []ctl.Queue, err error) {
+		err = d.fetch(ctx, n, "queues", &q)
+		return q, err
+	})
 }
 
 // congestion gives what the queues did in a run, and says in an event for each switch how much of it there was.
