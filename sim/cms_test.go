@@ -35,15 +35,7 @@ func managed(t testing.TB, name string, p topology.FEPParams) (*topology.Plan, *
 		t.Fatal(err)
 	}
 	spec.Defaults.FEP = p
-	plan, err := topology.BuildPlan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := New(plan, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan, f
+	return fabricOf(t, spec)
 }
 
 func flows(r *workload.Result) (mean, worst float64) {
@@ -212,14 +204,7 @@ func incast(t *testing.T, n int, p topology.FEPParams, lastHop string, trim bool
 	if !trim {
 		spec.Defaults.Switch.Trim.Enabled, spec.Defaults.Switch.Buffer = &trim, topology.Size{Auto: true}
 	}
-	plan, err := topology.BuildPlan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := New(plan, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan, f := fabricOf(t, spec)
 	text := fmt.Sprintf("Nodes 64\nConnections %d\n", n)
 	for i := range n {
 		text += fmt.Sprintf("%d->0 id %d start 0 size 2000000\n", 8+i*13%56, i+1)

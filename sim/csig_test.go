@@ -19,14 +19,7 @@ func TestEndPointsReadTheNarrowestHop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := topology.BuildPlan(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := New(plan, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan, f := fabricOf(t, s)
 		w := spec(t, plan, workload.Sendrecv, 4<<20, 1)
 		if res, err := f.Run(w, t0, Options{}); err != nil || !*res.Correct {
 			t.Fatalf("%s: %v, %+v", form, err, res)

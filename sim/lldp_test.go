@@ -21,15 +21,7 @@ func lldpFabric(t *testing.T, name string) (*topology.Plan, *Fabric) {
 		t.Fatal(err)
 	}
 	spec.Defaults.Link.LLDP = "on"
-	plan, err := topology.BuildPlan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := New(plan, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan, f
+	return fabricOf(t, spec)
 }
 
 func (f *Fabric) until(t vt.Time) {

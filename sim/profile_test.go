@@ -23,15 +23,7 @@ func profiled(t *testing.T, words ...string) (*topology.Plan, *Fabric) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := topology.BuildPlan(top)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := New(plan, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan, f
+	return fabricOf(t, top)
 }
 
 // TestProfilesOfAllKinds plays every workload between end points of one profile and of several: the data is right, and what the pairs use

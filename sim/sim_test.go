@@ -12,12 +12,9 @@ import (
 	"github.com/uetlab/uetlab/workload"
 )
 
-func build(t testing.TB, name string) (*topology.Plan, *Fabric) {
+// fabricOf builds the fabric of a topology.
+func fabricOf(t testing.TB, spec *topology.Spec) (*topology.Plan, *Fabric) {
 	t.Helper()
-	spec, err := topology.Generate(name)
-	if err != nil {
-		t.Fatal(err)
-	}
 	plan, err := topology.BuildPlan(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -27,6 +24,15 @@ func build(t testing.TB, name string) (*topology.Plan, *Fabric) {
 		t.Fatal(err)
 	}
 	return plan, f
+}
+
+func build(t testing.TB, name string) (*topology.Plan, *Fabric) {
+	t.Helper()
+	spec, err := topology.Generate(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fabricOf(t, spec)
 }
 
 func hosts(plan *topology.Plan) []int {

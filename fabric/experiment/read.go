@@ -118,10 +118,7 @@ func (r *reader) experiment(v value) {
 			r.word(v, &r.out.Topology)
 		case "workload":
 			r.out.at = v.at
-			var text string
-			if r.word(v, &text) {
-				r.out.Workload = strings.Fields(text)
-			}
+			r.line(v, &r.out.Workload)
 		case "seeds":
 			r.seeds(v)
 		case "vary":
@@ -255,10 +252,7 @@ func (r *reader) variant(v value) Variant {
 	seen := r.mapping(v, "", variantKeys, func(key string, v value) {
 		switch {
 		case key == "flags":
-			var text string
-			if r.word(v, &text) {
-				out.Flags = strings.Fields(text)
-			}
+			r.line(v, &out.Flags)
 			return
 		case key != "name":
 			r.setting(&out, key, v)
@@ -310,6 +304,14 @@ func (r *reader) word(v value, to *string) bool {
 	}
 	*to = s
 	return true
+}
+
+// line expects a text and takes it apart as a command line.
+func (r *reader) line(v value, to *[]string) {
+	var text string
+	if r.word(v, &text) {
+		*to = strings.Fields(text)
+	}
 }
 
 // words expects a list of words, or takes one for a list.

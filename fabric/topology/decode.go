@@ -39,7 +39,7 @@ type value struct {
 }
 
 func (d *decoder) form(at position, what, value, why, hint string) {
-	d.problems = append(d.problems, Problem{File: d.file, Line: at.line, Col: at.col, Msg: about(what, value) + ": " + why, Hint: hint})
+	d.problems = append(d.problems, Problem{File: d.file, Line: at.Line, Col: at.Col, Msg: about(what, value) + ": " + why, Hint: hint})
 }
 
 // meaning reports what is well formed and still wrong, which no JSON schema could tell.
@@ -58,7 +58,7 @@ func decode(file string, data []byte) (*Spec, *decoder) {
 		d.fabricBroken = true
 		return s, d
 	}
-	at := position{1, 1}
+	at := position{Line: 1, Col: 1}
 	if root == nil {
 		d.form(at, "file", "", "empty", "the shortest topology is: name: my-lab, fabric: {kind: pair}")
 		d.fabricBroken = true
@@ -76,7 +76,7 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 	}
 	docs, bad := yamltree.Parse(data)
 	if bad != nil {
-		d.form(position{bad.Line, bad.Col}, "file", "", bad.Msg, "")
+		d.form(position{Line: bad.Line, Col: bad.Col}, "file", "", bad.Msg, "")
 		return nil
 	}
 	for i, doc := range docs {
@@ -84,7 +84,7 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 			continue
 		}
 		if root != nil {
-			d.form(nodeAt(doc.Body, position{1, 1}), "file", "", fmt.Sprintf("document %d of a file that has one topology", i+1), "put it into a file of its own")
+			d.form(yamltree.PlaceOf(doc.Body, position{Line: 1, Col: 1}), "file", "", fmt.Sprintf("document %d of a file that has one topology", i+1), "put it into a file of its own")
 			return nil
 		}
 		root = doc.Body
@@ -95,14 +95,14 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 // unreadable looks for what must not reach the YAML parser.
 func unreadable(data []byte) (position, string) {
 	if len(data) > maxFile {
-		return position{1, 1}, fmt.Sprintf("%d bytes, at most %d are read", len(data), maxFile)
+		return position{Line: 1, Col: 1}, fmt.Sprintf("%d bytes, at most %d are read", len(data), maxFile)
 	}
 	if n := bytes.Count(data, []byte{'\n'}); n > maxLines {
-		return position{1, 1}, fmt.Sprintf("%d lines, at most %d are read", n, maxLines)
+		return position{Line: 1, Col: 1}, fmt.Sprintf("%d lines, at most %d are read", n, maxLines)
 	}
 	brackets, marks := 0, 0
 	for i, line := range bytes.Split(data, []byte{'\n'}) {
-		at := position{i + 1, 1}
+		at := position{Line: i + 1, Col: 1}
 		if !utf8.Valid(line) {
 			return at, "not UTF-8 text"
 		}
@@ -130,21 +130,6 @@ func unreadable(data []byte) (position, string) {
 		}
 	}
 	return position{}, ""
-}
-
-// nodeAt gives the place of a node: a block mapping's first key, else its first character.
-func nodeAt(n ast.Node, otherwise position) position {
-	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 && !m.IsFlowStyle {
-		n = m.Values[0].Key
-	}
-	if m, ok := n.(*ast.MappingValueNode); ok {
-		n = m.Key
-	}
-	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
-		return otherwise
-	}
-	p := n.GetToken().Position
-	return position{max(p.Line, 1), max(p.Column, 1)}
 }
 
 // describe says what a node is, for a reader who expected something else.
@@ -244,7 +229,7 @@ func (d *decoder) list(v value, example string) ([]value, bool) {
 	items := make([]value, len(seq.Values))
 	for i, n := range seq.Values {
 		n = rejoin(n)
-		items[i] = value{n, nodeAt(n, v.at), fmt.Sprintf("%s[%d]", v.what, i)}
+		items[i] = value{n, yamltree.PlaceOf(n, v.at), fmt.Sprintf("%s[%d]", v.what, i)}
 	}
 	return items, true
 }
@@ -310,7 +295,7 @@ func (d *decoder) mappingOf(v value, numbers bool) ([]entry, bool) {
 	first := map[string]position{}
 	entries := make([]entry, 0, len(pairs))
 	for _, p := range pairs {
-		at := nodeAt(p.Key, v.at)
+		at := yamltree.PlaceOf(p.Key, v.at)
 		key, ok := "", false
 		switch n := p.Key.(type) {
 		case *ast.StringNode:
@@ -326,10 +311,10 @@ func (d *decoder) mappingOf(v value, numbers bool) ([]entry, bool) {
 		switch p.Value.(type) {
 		case nil, *ast.NullNode, *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
 		default:
-			e.val.at = nodeAt(p.Value, at)
+			e.val.at = yamltree.PlaceOf(p.Value, at)
 		}
 		if before, twice := first[e.key]; twice {
-			d.form(at, "key", e.val.what, fmt.Sprintf("given twice, first in line %d", before.line), "keep one of them")
+			d.form(at, "key", e.val.what, fmt.Sprintf("given twice, first in line %d", before.Line), "keep one of them")
 			continue
 		}
 		first[e.key] = at

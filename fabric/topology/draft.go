@@ -48,10 +48,10 @@ type draftLink struct {
 
 func (d *draft) problem(at position, what, value, why, hint string) {
 	if at == (position{}) && d.spec.where != nil {
-		at = position{1, 1} // what is missing stands nowhere
+		at = position{Line: 1, Col: 1} // what is missing stands nowhere
 	}
 	d.problems = append(d.problems, Problem{
-		File: d.spec.File, Line: at.line, Col: at.col, Msg: about(what, value) + ": " + why, Hint: hint, meaning: true,
+		File: d.spec.File, Line: at.Line, Col: at.Col, Msg: about(what, value) + ": " + why, Hint: hint, meaning: true,
 	})
 }
 

@@ -86,7 +86,7 @@ var htsimTier = []htsimKey{
 }
 
 func (h *htsimFile) problem(at position, what, value, why, hint string) {
-	h.problems = append(h.problems, Problem{File: h.name, Line: at.line, Col: at.col, Msg: about(what, value) + ": " + why, Hint: hint})
+	h.problems = append(h.problems, Problem{File: h.name, Line: at.Line, Col: at.Col, Msg: about(what, value) + ": " + why, Hint: hint})
 }
 
 func (h *htsimFile) read(n int, line string) {
@@ -94,7 +94,7 @@ func (h *htsimFile) read(n int, line string) {
 	if len(t) == 0 {
 		return
 	}
-	at := position{n, 1 + strings.Index(line, t[0])}
+	at := position{Line: n, Col: 1 + strings.Index(line, t[0])}
 	if t[0][0] == '#' {
 		if h.about == "" {
 			h.about = strings.Join(strings.Fields(strings.TrimLeft(line, "# \t")), " ")
@@ -152,7 +152,7 @@ func (h *htsimFile) startTier(at position, s string) {
 		h.problem(at, "Tier", s, "said twice", "put its keys together")
 		return
 	}
-	h.current, h.tierLine[n] = n, at.line
+	h.current, h.tierLine[n] = n, at.Line
 }
 
 func (h *htsimFile) value(k htsimKey, at position, s string) (int64, bool) {
@@ -182,7 +182,7 @@ func (k htsimKey) hint() string {
 func (h *htsimFile) complete() {
 	for _, k := range htsimHeader {
 		if _, ok := h.header[k.name]; !ok {
-			h.problem(position{1, 1}, k.name, "", "the header lacks it", "add it above the first Tier")
+			h.problem(position{Line: 1, Col: 1}, k.name, "", "the header lacks it", "add it above the first Tier")
 		}
 	}
 	if len(h.problems) > 0 {
@@ -190,7 +190,7 @@ func (h *htsimFile) complete() {
 	}
 	top := int(h.header["Tiers"].n) - 1
 	for i, values := range h.tiers {
-		at := position{max(1, h.tierLine[i]), 1}
+		at := position{Line: max(1, h.tierLine[i]), Col: 1}
 		if i > top {
 			if h.tierLine[i] > 0 {
 				h.problem(at, "Tier", strconv.Itoa(i), "there are only two tiers", "write Tiers 3, or remove it")

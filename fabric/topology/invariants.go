@@ -270,7 +270,7 @@ func (d *draft) checkHashes() {
 	twice := func(section string, p *SwitchParams) {
 		if p.Hash != "" && p.ECMP.Hash != "" {
 			at := d.spec.at(&p.ECMP.Hash)
-			if short := d.spec.at(&p.Hash); short.line > at.line {
+			if short := d.spec.at(&p.Hash); short.Line > at.Line {
 				at = short
 			}
 			d.problem(at, section+".hash", p.Hash, "also given as ecmp.hash", "keep one of them")

@@ -130,7 +130,7 @@ func parseValue(text string, to binding) (v ast.Node, why string) {
 	if _, isList := to.schema(&schemaDefs{named: schema{}})["items"]; isList && !strings.HasPrefix(text, "[") {
 		text = "[" + text + "]"
 	}
-	if at, bad := unreadable([]byte(text)); bad != "" || at.line > 1 || strings.ContainsAny(text, "\n\r") {
+	if at, bad := unreadable([]byte(text)); bad != "" || at.Line > 1 || strings.ContainsAny(text, "\n\r") {
 		return nil, "not a value"
 	}
 	defer func() {

@@ -54,7 +54,7 @@ func (d *decoder) fabricSizes(v value, f *Fabric, rule fabricRule, present map[s
 		at, there := present[size.key]
 		takes := rule.takes(size.key)
 		switch {
-		case at.line > 0 && !takes:
+		case at.Line > 0 && !takes:
 			d.form(at, "key", v.what+"."+size.key, fmt.Sprintf("a %s fabric does not take it", f.Kind), rule.hint())
 		case takes && !there && size.def == 0:
 			d.form(v.at, v.what, string(f.Kind), size.key+" is missing", fmt.Sprintf("add %s, from %d to %d", size.key, size.min, size.max))

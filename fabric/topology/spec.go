@@ -3,6 +3,8 @@ package topology
 import (
 	"net/netip"
 	"time"
+
+	"github.com/uetlab/uetlab/fabric/yamltree"
 )
 
 // FabricKind names a generator of nodes and links.
@@ -152,7 +154,7 @@ type LinkSpec struct {
 }
 
 // position is a place in the file, counted from 1; zero means not from a file.
-type position struct{ line, col int }
+type position = yamltree.Place
 
 // at tells where the field that key points to stands in the file.
 func (s *Spec) at(key any) position { return s.where[key] }

@@ -80,27 +80,23 @@ func thin(values []int64, largest bool) (out []int64, joined int) {
 
 // highest gives for each step the most that waited at any of the ports.
 func highest(ports []*workload.PortSeries) []int64 {
-	var out []int64
-	for _, p := range ports {
-		for i, d := range p.Depth {
-			if i == len(out) {
-				out = append(out, 0)
-			}
-			out[i] = max(out[i], d)
-		}
-	}
-	return out
+	return fold(ports, func(p *workload.PortSeries) []int64 { return p.Depth }, func(a, b int64) int64 { return max(a, b) })
 }
 
 // sent gives for each step what all of the ports sent.
 func sent(ports []*workload.PortSeries) []int64 {
+	return fold(ports, func(p *workload.PortSeries) []int64 { return p.Sent }, func(a, b int64) int64 { return a + b })
+}
+
+// fold joins what all ports have, step by step.
+func fold(ports []*workload.PortSeries, of func(*workload.PortSeries) []int64, join func(a, b int64) int64) []int64 {
 	var out []int64
 	for _, p := range ports {
-		for i, d := range p.Sent {
+		for i, v := range of(p) {
 			if i == len(out) {
 				out = append(out, 0)
 			}
-			out[i] += d
+			out[i] = join(out[i], v)
 		}
 	}
 	return out
