@@ -116,12 +116,12 @@ func (l *line) harm(rng *rand.Rand, i int) {
 		imp.Jitter = time.Duration(rng.IntN(500))
 	}
 	imp.Blackhole = rng.IntN(20) == 0
-	l.ends[i].p.SetImpair(0, imp)
+	l.ends[i].p.SetImpair(l.now, imp)
 }
 
 // flap takes one or both directions down for a while.
 func (l *line) flap(rng *rand.Rand) {
-	from := vt.Time(rng.IntN(250_000))
+	from := l.now + vt.Time(rng.IntN(250_000))
 	to := from + vt.Time(1+rng.IntN(1<<(4+rng.IntN(14))))
 	way := rng.IntN(3)
 	for i := range 2 {
