@@ -36,11 +36,15 @@ type line struct {
 	words  []uint32   // LLR words that left port 0
 	plain  int        // frames without one that left port 0, ordered sets left aside
 	meddle func(from int, f *Frame) []*Frame
-	keep   func(now vt.Time, to int, f *Frame) // takes what was delivered, if not nil
-	tap    func(from int, b []byte)            // sees the octets that have crossed the line, trailer and all, if not nil
-	bare   bool                                // the ends are no lab nodes to each other: frames cross without trailer
-	put    [2]uint64                           // frames that port has put on the line
-	rx     [2]uint64                           // of those that came to a port undamaged before the preamble's end, the eligible ones
+	keep   func(now vt.Time, to int, f *Frame)  // takes what was delivered, if not nil
+	tap    func(from int, b []byte)             // sees the octets that have crossed the line, trailer and all, if not nil
+	after  func()                               // is called after each event, if not nil
+	left   func(from int, f *Frame, sent bool)  // sees what leaves a queue, if not nil
+	tag    int                                  // goes with what is put on the line; left sets it
+	came   func(to, tag int, f *Frame, ok bool) // sees what has come to a port, and whether it was delivered, if not nil
+	bare   bool                                 // the ends are no lab nodes to each other: frames cross without trailer
+	put    [2]uint64                            // frames that port has put on the line
+	rx     [2]uint64                            // of those that came to a port undamaged before the preamble's end, the eligible ones
 }
 
 type lineHost struct {
@@ -79,14 +83,18 @@ func (h lineHost) Transmit(_ int, f *Frame) {
 	if l.meddle != nil {
 		all = l.meddle(h.from, f)
 	}
-	to := l.ends[1-h.from]
+	to, tag := l.ends[1-h.from], l.tag
 	for _, f := range all {
 		f := l.cross(h.from, f)
 		l.q.Push(f.Due, vt.ClassArrival, 1-h.from, func(now vt.Time) {
 			if f.LLR>>28 == wire.LLREligible && f.Flip == 0 && !to.p.wasCut(f.Due) {
 				l.rx[1-h.from]++
 			}
-			if ok := to.p.Received(now, f); ok && l.keep != nil {
+			ok := to.p.Received(now, f)
+			if l.came != nil {
+				l.came(1-h.from, tag, f, ok)
+			}
+			if ok && l.keep != nil {
 				l.keep(now, 1-h.from, f)
 			} else if ok {
 				to.got = append(to.got, binary.BigEndian.Uint32(f.B[34:]))
@@ -119,9 +127,16 @@ func (l *line) cross(from int, f *Frame) *Frame {
 	return g
 }
 
-func (h lineHost) NextFrame(vt.Time, int) *Frame       { return nil }
-func (h lineHost) Dequeued(vt.Time, int, *Frame, bool) {}
-func drop(f *Frame) []*Frame                           { f.Release(); return nil }
+func (h lineHost) NextFrame(vt.Time, int) *Frame { return nil }
+
+func (h lineHost) Dequeued(_ vt.Time, _ int, f *Frame, sent bool) {
+	if h.l.left != nil {
+		h.l.left(h.from, f, sent)
+	}
+}
+
+func drop(f *Frame) []*Frame { f.Release(); return nil }
+
 func newLine(t testing.TB, cfg *llr.Config, delay time.Duration) *line {
 	l := &line{t: t, pool: NewPool(9300)}
 	for i := range 2 {
@@ -144,6 +159,9 @@ func (l *line) run(t vt.Time) {
 		k, fn := l.q.Pop()
 		l.now = k.T
 		fn(k.T)
+		if l.after != nil {
+			l.after()
+		}
 	}
 	l.now = t
 }
