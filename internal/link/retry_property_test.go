@@ -79,10 +79,9 @@ type trial struct {
 	pending  [2]int // 1 + the unprotected frame that leaves in this event
 	stored   [2][]*Frame
 	limit    uint32
-	doubles  bool // frames may come twice
+	doubles  bool   // frames may come twice
+	pauses   uint64 // PFC frames that ports were to send
 }
-
-const trialVC = testVC
 
 func newTrial(t *testing.T, seed uint64, rng *rand.Rand) (*trial, *llr.Config) {
 	c := testLLR()
@@ -133,7 +132,7 @@ func newTrial(t *testing.T, seed uint64, rng *rand.Rand) (*trial, *llr.Config) {
 func (x *trial) offer(now vt.Time, i, size int) {
 	id := len(x.lots[i])
 	x.lots[i] = append(x.lots[i], lot{})
-	if !x.ends[i].p.Enqueue(now, trialVC, x.frame(uint32(id), size, false)) {
+	if !x.ends[i].p.Enqueue(now, testVC, x.frame(uint32(id), size, false)) {
 		x.lots[i][id].how = dropped
 	}
 }
@@ -224,8 +223,9 @@ func (x *trial) deliver(now vt.Time, to int, f *Frame, until vt.Time) {
 
 // pause has port i tell the other one to stop for a while, or to go on.
 func (x *trial) pause(now vt.Time, i int, quanta uint16) {
-	m := wire.Pause{Enabled: 1 << trialVC}
-	m.Quanta[trialVC] = quanta
+	x.pauses++
+	m := wire.Pause{Enabled: 1 << testVC}
+	m.Quanta[testVC] = quanta
 	f := x.pool.Get()
 	f.B = wire.AppendPFC(f.B, wire.MAC{2, 0, 0, 0, 0, byte(i)}, &m)
 	x.ends[i].p.EnqueuePause(now, f)
@@ -276,13 +276,21 @@ func propertyOf(t *testing.T, seed uint64, sum *tally) {
 	x.run(healed)
 	x.well("long after all was well")
 	for i := range 2 {
-		for id := range x.lots[i] {
-			x.judge(i, id, sum)
+		gone := uint64(0)
+		for id, l := range x.lots[i] {
+			if x.judge(i, id, sum); l.how == dropped {
+				gone++
+			}
+		}
+		sum.Dropped += gone
+		p := x.ends[i].p
+		if counted := p.C[DropDown] + p.C[DropDiscard]; counted < gone || counted > gone+x.pauses && !x.credits { // or CC_Updates
+			t.Errorf("port %d: %d frames dropped, %d counted", i, gone, counted)
 		}
 		sum.Replays += x.c(i, llr.TxReplay)
 		sum.Flushes += x.c(i, llr.TxFlushes)
-		sum.Pauses += x.ends[i].p.C[PauseRx]
-		sum.Leaks += x.ends[i].p.C.CBFC()[cbfc.LeakCredits]
+		sum.Pauses += p.C[PauseRx]
+		sum.Leaks += p.C.CBFC()[cbfc.LeakCredits]
 		for range 40 {
 			x.offer(x.now, i, 1000)
 		}
@@ -307,7 +315,6 @@ func (x *trial) judge(i, id int, sum *tally) {
 	ok := false
 	switch l.how {
 	case dropped:
-		sum.Dropped++
 		ok = l.came == 0
 	case protected:
 		sum.Protected++
