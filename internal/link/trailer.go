@@ -6,7 +6,7 @@ import (
 )
 
 // Encode returns the frame with its link trailer (wire.AppendTrailer), which takes the room that B has for it, as it goes to another node.
-// Where unchecked is set nothing turns bits under way, and the FCS is left out.
+// The frame is whole (Fill). Where unchecked is set nothing turns bits under way, and the FCS is left out.
 func (f *Frame) Encode(unchecked bool) []byte {
 	word, fcs := f.LLR, f.FCS
 	switch {
