@@ -249,7 +249,7 @@ func (s *trial) credits(rest bool) {
 	}
 }
 
-// frames wants every frame that was sent over a line to have arrived, and every frame that a switch took to have left it, or to be counted under the reason why not.
+// frames wants every frame that was sent over a line to have arrived, every frame that a switch took to have left its queues, and all that have to be on the line, or to be counted under the reason why not.
 func (s *trial) frames() {
 	for i, n := range s.f.nodes {
 		var out uint64
@@ -261,8 +261,13 @@ func (s *trial) frames() {
 			for _, c := range []link.Counter{link.DropQueue, link.DropTrim, link.DropDown, link.DropTTL, link.DropNoRoute, link.DropPacket} {
 				out += p.C[c]
 			}
+			var left uint64
 			for k := range link.NumQueues {
-				out += p.Stats(k).C[link.QTxFrames]
+				left += p.Stats(k).C[link.QTxFrames]
+			}
+			out += left
+			if put := left + p.C.CBFC()[cbfc.CCTx] + p.C.LLR()[llr.TxReplayed] - p.C[link.DropDiscard]; n.Switch != nil && put != p.C[link.TxFrames] {
+				s.wrong("%s %s: %d frames left their queues, are CC_Updates or were sent once more, and %d were sent", s.plan.Nodes[i].Name, q.Name, put, p.C[link.TxFrames])
 			}
 		}
 		if n.Switch != nil && s.heard[i] != out {
