@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,5 +120,42 @@ func TestRunsWithLLDPAreAlike(t *testing.T) {
 		} else if !reflect.DeepEqual(res.FCT, first.FCT) || res.PacketHops != first.PacketHops {
 			t.Errorf("begun at %v: %+v with %d hops, want %+v with %d", t0, res.FCT, res.PacketHops, first.FCT, first.PacketHops)
 		}
+	}
+}
+
+// TestNeighboursTellWhatTheyCan looks at what switches and end points say of themselves: LLDP is the first stop where trimming, marks or pauses do not come to be. A setting that changes is told at once.
+func TestNeighboursTellWhatTheyCan(t *testing.T) {
+	plan, f := fromFile(t, "name: about\nfabric: {kind: leaf-spine, spines: 1, leaves: 2}\ndefaults: {link: {lldp: on}, fep: {cc: nscc, lb: reps}, switch: {buffer: 400KiB, ecn: {kmin: 100KiB, kmax: 300KiB}, trim: {size: 128B}}}\nnodes: {leaf1: {trim: {enabled: false}, pfc: {enabled: true}, csig: {enabled: true}}}\n", nil)
+	said := func(at vt.Time, from string) (list []string) {
+		f.until(at)
+		for i := range plan.Nodes {
+			for _, p := range f.nodes[i].Neighbours(f.now) {
+				if p.Neighbour != nil && p.Neighbour.System == from {
+					list = append(list, p.Neighbour.SystemDesc)
+				}
+			}
+		}
+		return list
+	}
+	for from, want := range map[string]string{
+		"spine0": "uetlab switch; trimming to 128 bytes, ecn 102400 to 307200 bytes, pfc off, csig off",
+		"leaf1":  "uetlab switch; trimming off, ecn 102400 to 307200 bytes, pfc for class 4, csig on",
+		"host0":  "uetlab end point; cc nscc, lb reps",
+	} {
+		if got := said(vt.Time(10*time.Microsecond), from); len(got) == 0 || got[0] != want {
+			t.Errorf("%s says %q, want %q", from, got, want)
+		}
+	}
+	for i, n := range f.nodes {
+		if plan.Nodes[i].Name == "spine0" {
+			set := n.Switch.Settings()
+			set.Trim.Enabled = false
+			if err := f.Change(i, ctl.Change{At: vt.Time(20 * time.Microsecond), Switch: &set}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := said(vt.Time(30*time.Microsecond), "spine0"); len(got) != 2 || !strings.Contains(got[0]+got[1], "trimming off, ecn 102400 to 307200 bytes, pfc off, csig offuetlab switch; trimming off") {
+		t.Errorf("10 us after trimming was turned off spine0 says %q", got)
 	}
 }

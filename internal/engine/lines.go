@@ -74,12 +74,16 @@ func (l *lines) split(port int, from vt.Time, latency time.Duration) {
 	l.arrival, l.arrivalPort = first(l.head)
 }
 
-// at is when a frame due at a port is handled there.
+// at is when a frame due at a port is handled there. Where a port has come to be split, frames of before are still on their way to the core; those that follow
+// wait for them, lest credits are counted before the frames that they are of.
 func (l *lines) at(port int, due vt.Time, latency time.Duration) vt.Time {
-	if l.mac != nil && due >= l.mac[port] {
+	switch {
+	case l.mac == nil || due < l.mac[port]:
+		return due.Add(latency)
+	case l.mac[port] == 0:
 		return due
 	}
-	return due.Add(latency)
+	return max(due, l.mac[port].Add(latency))
 }
 
 // first finds the earliest of a few times, and of equal ones the first.

@@ -220,7 +220,7 @@ func (n *Node) arrive(inbox int, a arrival) {
 			return
 		}
 		if late {
-			a.t = n.now.Add(n.latency)
+			a.t = a.f.Due.Add(n.latency)
 			n.lines.insert(inbox+1, a)
 			return
 		}

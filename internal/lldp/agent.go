@@ -96,6 +96,7 @@ type Agent struct {
 
 	cfg    Config
 	wish   Wish
+	about  string // system description
 	agreed Agreement
 	life   uint8 // how often CBFC was given up
 	up     bool
@@ -137,6 +138,14 @@ func (a *Agent) SetWish(now vt.Time, w Wish) Change {
 	a.wish = w
 	a.tell(now)
 	return a.settle(now)
+}
+
+// Describe changes what the node says of itself (System Description); the neighbour is told at once.
+func (a *Agent) Describe(now vt.Time, about string) {
+	if about != a.about {
+		a.about = about
+		a.tell(now)
+	}
 }
 
 // tell has a frame sent at once.
@@ -246,6 +255,9 @@ func (a *Agent) write(dst []byte, ttl time.Duration) []byte {
 		dst = wire.AppendTLV(dst, wire.LLDPPortDesc, []byte(a.cfg.Desc))
 	}
 	dst = wire.AppendTLV(dst, wire.LLDPSysName, []byte(a.cfg.System))
+	if a.about != "" {
+		dst = wire.AppendTLV(dst, wire.LLDPSysDesc, []byte(a.about))
+	}
 	dst = wire.AppendLLDPCapabilities(dst, a.cfg.Can, a.cfg.Can)
 	if len(a.cfg.Address) > 0 {
 		dst = wire.AppendLLDPManagement(dst, a.cfg.Address, a.cfg.IfIndex)

@@ -321,6 +321,9 @@ func (n *Node) Change(c ctl.Change) error {
 			if err := n.Switch.Configure(now, *c.Switch); err != nil {
 				panic(err) // Validate has seen them
 			}
+			if n.lldp != nil {
+				n.lldp.describe(now)
+			}
 		}
 		if isRoutes {
 			n.Switch.SetRoutes(routes)

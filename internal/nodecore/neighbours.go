@@ -69,6 +69,7 @@ func (b *neighbours) begin(now vt.Time) {
 		if p := &b.ports[i]; p.cfg.System != "" {
 			p.agent, p.armed = lldp.New(p.cfg), vt.Never
 			p.agent.SetLink(now, b.n.Ports[i].Up())
+			p.agent.Describe(now, b.n.about())
 			b.arm(i)
 		}
 	}
@@ -129,6 +130,16 @@ func (b *neighbours) linkChanged(now vt.Time, port int) {
 	if p := &b.ports[port]; p.agent != nil {
 		p.agent.SetLink(now, b.n.Ports[port].Up())
 		b.arm(port)
+	}
+}
+
+// describe tells the neighbours that the node is set in another way.
+func (b *neighbours) describe(now vt.Time) {
+	for i := range b.ports {
+		if a := b.ports[i].agent; a != nil {
+			a.Describe(now, b.n.about())
+			b.arm(i)
+		}
 	}
 }
 
