@@ -39,7 +39,7 @@ func TestPHY01_UCRThroughAFabric(t *testing.T) {
 		if words < 1e6 || math.Abs(got-ucr) > 0.1*ucr || math.Abs(flr-want) > 0.1*want || turned < found {
 			t.Errorf("llr %s: not within 10 %%", mode)
 		}
-		if mode == "on" && res.Retransmits*4 > without {
+		if mode == "on" && res.Retransmits*2 > without {
 			t.Errorf("%d retransmissions end to end with LLR, %d without", res.Retransmits, without)
 		}
 		without = res.Retransmits

@@ -78,7 +78,7 @@ func ns1(ns float64) string {
 const phyBar = 40
 
 // phyChart draws a bar for each number of wrong symbols, by the logarithm of its share of the codewords: all of them fill it, and a share of
-// 1e-15 is nothing. Numbers beyond the last that a codeword has are left out.
+// 1e-9 is nothing. Numbers beyond the last that a codeword has are left out.
 func phyChart(words []uint64) string {
 	var b strings.Builder
 	all, last := uint64(0), 0
@@ -95,7 +95,7 @@ func phyChart(words []uint64) string {
 		bar, share := 0, "-"
 		if n > 0 {
 			part := float64(n) / float64(all)
-			bar, share = max(1, int(math.Round(phyBar*(1+math.Log10(part)/15)))), ratio3(part)
+			bar, share = max(1, int(math.Round(phyBar*(1+math.Log10(part)/9)))), ratio3(part)
 		}
 		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %-4s %16d  %-9s %s", name, n, share, strings.Repeat("#", bar)), " "))
 	}

@@ -30,7 +30,7 @@ func TestPHYChart(t *testing.T) {
 		words []uint64
 		lines int
 		bars  []int
-	}{{make([]uint64, 17), 1, []int{0}}, {[]uint64{1_000_000, 10, 0, 1}, 4, []int{40, 27, 0, 24}}, {append(make([]uint64, 16), 5), 17, []int{0}}} {
+	}{{make([]uint64, 17), 1, []int{0}}, {[]uint64{1_000_000, 10, 0, 1}, 4, []int{40, 18, 0, 13}}, {append(make([]uint64, 16), 5), 17, []int{0}}} {
 		lines := strings.Split(strings.TrimSuffix(phyChart(c.words), "\n"), "\n")
 		if len(lines) != c.lines {
 			t.Errorf("%v: %d lines", c.words, len(lines))
