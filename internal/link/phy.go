@@ -167,7 +167,7 @@ func (c *codewords) sum(e uint64) PHY {
 // draw draws the next bad group, from a given one on.
 func (c *codewords) draw(from uint64) {
 	c.pos = from
-	if c.scale == 0 && c.prob < 1 || c.prob == 0 {
+	if c.prob == 0 {
 		c.next = noBad
 		return
 	}

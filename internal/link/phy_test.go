@@ -125,6 +125,18 @@ func TestEveryFrameInABadGroupIsDamaged(t *testing.T) {
 	}
 }
 
+// TestAlmostCertainlyBadIsBad: what is left of good codewords may be less than a figure can tell from none.
+func TestAlmostCertainlyBadIsBad(t *testing.T) {
+	for _, ucr := range []float64{0.9, 1 - 1e-6, 1 - 1e-12, 1 - 1e-16} {
+		l := fecLine(400e9, 4, 9000, Impair{UCR: ucr}, ms/10)
+		s := l.p.PHY(l.now)
+		sums(t, s)
+		if got := float64(s.Uncorrectable) / float64(s.Codewords); math.Abs(got-ucr) > 0.02 || l.far.C[RxFrames] != 0 {
+			t.Errorf("UCR %g of %g, %d frames arrived", got, ucr, l.far.C[RxFrames])
+		}
+	}
+}
+
 // TestCodewordsHitPreamblesAndOrderedSets: what LLR says to the far end is damaged like frames are.
 func TestCodewordsHitPreamblesAndOrderedSets(t *testing.T) {
 	l := newRetry(t, nil)
