@@ -19,7 +19,7 @@ const module = "github.com/uetlab/uetlab/"
 // layers lists all packages from the bottom up. A package imports from lower rows only.
 var layers = [][]string{
 	{"wire", "internal/vt", "workload/matrix", "internal/pktio", "internal/shm", "internal/nearest", "topologies", "fabric/labdir", "fabric/yamltree", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark", "scripts/conformance", "scripts/labs"},
-	{"internal/link/llr", "internal/link/cbfc", "internal/vethtest"},
+	{"internal/link/llr", "internal/link/cbfc", "internal/link/phy", "internal/vethtest"},
 	{"internal/link", "internal/lldp", "internal/wheel", "fabric/capture/sequence", "fep/amo", "fep/cms", "fep/lb", "fep/match", "fep/mr", "scripts/wireshark/gen"},
 	{"internal/engine", "internal/clock", "fep/pds"},
 	{"fep", "switchd"},
@@ -39,7 +39,7 @@ var layers = [][]string{
 
 // cores are state machines without input and output: everything that decides a result. The same code runs in a node and
 // in the simulator, so nothing in it may depend on the machine.
-var cores = []string{"wire", "internal/vt", "internal/link/llr", "internal/link/cbfc", "internal/link", "internal/lldp", "internal/wheel", "fep/cms", "internal/engine", "fep", "switchd", "workload", "sim"}
+var cores = []string{"wire", "internal/vt", "internal/link/llr", "internal/link/cbfc", "internal/link/phy", "internal/link", "internal/lldp", "internal/wheel", "fep/cms", "internal/engine", "fep", "switchd", "workload", "sim"}
 
 // isCore says whether a package is a core or part of one. fep/client is the other side of the FEP: the processes that use it.
 func isCore(dir string) bool {

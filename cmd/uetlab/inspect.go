@@ -251,6 +251,12 @@ func (ts tables) write(c *call) error {
 	return nil
 }
 
+// linkView is the answer to inspect LINK.
+type linkView struct {
+	api.LinkStatus
+	PHY []api.PHY `json:"phy"`
+}
+
 func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) error {
 	id, _, err := plan.FindLink(name)
 	if err != nil {
@@ -265,12 +271,24 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 		return errors.New("link " + name + ": in the plan, but the daemon knows nothing of it")
 	}
 	l := all[i]
-	if c.String("format") != formatTable {
-		return c.render(l, nil)
+	v := linkView{LinkStatus: l}
+	if v.PHY, err = cl.PHY(c.ctx, l.Name); err != nil {
+		return err
 	}
-	ts := tables{facts([][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
+	if c.String("format") != formatTable {
+		return c.render(v, nil)
+	}
+	rows := [][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
-		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(l.CBFC, plan.Links[id].CBFC)}})}
+		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(l.CBFC, plan.Links[id].CBFC)}}
+	for i := range v.PHY {
+		way := "A to B"
+		if v.PHY[i].From != l.A.Node+":"+l.A.Port {
+			way = "B to A"
+		}
+		rows = append(rows, [2]string{"PHY " + way, phyFact(&v.PHY[i])})
+	}
+	ts := tables{facts(rows)}
 	if l.LLR {
 		ts = append(ts, retryTable(plan.Retry(id)))
 	}

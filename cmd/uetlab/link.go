@@ -32,6 +32,8 @@ func linkCommand() *cli.Command {
 					"  burst=p:1%,r:25%             loss in bursts: a frame in a hundred makes the link bad, one in four good again;\n" +
 					"                               bad:100% and good:0%, which may be added, are the losses meanwhile\n" +
 					"  ber=1e-7                     of bits arrive wrong, and the frame is dropped for its FCS\n" +
+					"  ucr=1e-6                     of codewords cannot be corrected by FEC: all frames in them are damaged\n" +
+					"  rawber=2e-4                  of bits are wrong before FEC: most are corrected, see `uetlab phy`\n" +
 					"  duplicate=0.1%               of frames arrive twice\n" +
 					"  reorder=1%  reorder=1%,2us   of frames are held back, for four frames' time or as long as said, and overtaken\n" +
 					"  delay=+2us                   in addition to the link's own\n" +

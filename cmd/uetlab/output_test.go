@@ -28,7 +28,7 @@ func TestOutput(t *testing.T) {
 		"switch-set": "switch set leaf* ecn.kmin=10% --at +30us", "switch-queues": "switch queues leaf0 --hist", "switch-queues-port": "switch queues --port eth4",
 		"clock": "clock show", "run": "run permutation --check",
 		"stats": "stats", "stats-node": "stats host0", "events": "events",
-		"lldp": "lldp", "lldp-detail": "lldp host0 --detail",
+		"lldp": "lldp", "lldp-detail": "lldp host0 --detail", "phy": "phy", "phy-detail": "phy host0-host1 --detail",
 		"cc": "cc", "paths": "paths host0 host1", "paths-none": "paths host1 host0 --evs 2",
 		"pdc": "pdc", "pdc-all": "pdc host0 --all", "pdc-state": "pdc --state failed,opening", "pdc-none": "pdc --state linger",
 	} {
@@ -167,6 +167,9 @@ func TestRequestsSayWhatTheCommandLineSays(t *testing.T) {
 		{"stats host1", `GET /v1/stats?node=host1`},
 		{"lldp", `GET /v1/lldp`},
 		{"lldp host1 --detail", `GET /v1/lldp?node=host1`},
+		{"phy", `GET /v1/phy`},
+		{"phy leaf0-spine0 leaf0:eth1 --detail", `GET /v1/phy?link=leaf0-spine0&link=leaf0%3Aeth1`},
+		{"link set host0-host1 ucr=1e-6 rawber=2e-4", `POST /v1/links/host0-host1 {"op":"set","set":{"ucr":0.000001,"rawBer":0.0002}}`},
 		{"pdc", `GET /v1/pdcs`},
 		{"cc host1", `GET /v1/cc?node=host1`},
 		{"cc host0 --trace -", `GET /v1/cc/windows?node=host0`},

@@ -34,6 +34,8 @@ type Impair struct {
 	JitterNs    int64      `json:"jitterNs"`       // scale of a random delay in addition
 	Dist        link.Dist  `json:"dist,omitempty"` // its distribution
 	Rate        float64    `json:"rate"`           // fraction of the link's rate, above 0 up to 1; 1 is unimpaired
+	UCR         float64    `json:"ucr"`            // probability that a codeword is uncorrectable, 0 to 1
+	RawBER      float64    `json:"rawBer"`         // probability per bit before FEC, 0 to 1
 }
 
 // ImpairOf describes a direction's impairments.
@@ -43,13 +45,13 @@ func ImpairOf(i link.Impair) Impair {
 		r = 1
 	}
 	return Impair{Down: i.Down, Blackhole: i.Blackhole, Loss: i.Loss, Burst: i.Burst, BER: i.BER, Duplicate: i.Duplicate,
-		Reorder: i.Reorder, ReorderByNs: int64(i.ReorderBy), DelayNs: int64(i.Delay), JitterNs: int64(i.Jitter), Dist: i.Dist, Rate: r}
+		Reorder: i.Reorder, ReorderByNs: int64(i.ReorderBy), DelayNs: int64(i.Delay), JitterNs: int64(i.Jitter), Dist: i.Dist, Rate: r, UCR: i.UCR, RawBER: i.RawBER}
 }
 
 // Text writes what is wrong in the words of `uetlab link set`, empty for a healthy direction.
 func (i Impair) Text() string {
 	return faults.Text(&link.Impair{Down: i.Down, Blackhole: i.Blackhole, Loss: i.Loss, Burst: i.Burst, BER: i.BER, Duplicate: i.Duplicate,
-		Reorder: i.Reorder, ReorderBy: time.Duration(i.ReorderByNs), Delay: time.Duration(i.DelayNs), Jitter: time.Duration(i.JitterNs), Dist: i.Dist, Rate: i.Rate})
+		Reorder: i.Reorder, ReorderBy: time.Duration(i.ReorderByNs), Delay: time.Duration(i.DelayNs), Jitter: time.Duration(i.JitterNs), Dist: i.Dist, Rate: i.Rate, UCR: i.UCR, RawBER: i.RawBER})
 }
 
 // Direction is one direction of a link: what is wrong with it and the counters of its sending port.

@@ -96,9 +96,11 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		if !states[q.Link].CBFC {
 			q.CBFC = nil
 		}
-		if q.BER = states[q.Link].AB.BER; d.plan.Links[q.Link].A.Node != n.id {
-			q.BER = states[q.Link].BA.BER
+		imp := &states[q.Link].AB
+		if d.plan.Links[q.Link].A.Node != n.id {
+			imp = &states[q.Link].BA
 		}
+		q.BER, q.UCR, q.RawBER = imp.BER, imp.UCR, imp.RawBER
 	}
 	if cfg.Node.Switch != nil {
 		set := d.settings.at(n.id, held)

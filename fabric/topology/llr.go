@@ -118,11 +118,12 @@ func (p *Plan) planLLR(l *Link, lp *LinkParams) {
 	if lp.BER != nil {
 		l.BER = *lp.BER
 	}
+	l.PHY = lp.phy()
 	if lp.LLR.Mode == wordOn && a.Kind != KindHost && b.Kind != KindHost {
 		l.LLR = lp.LLR.plan(lp)
 	}
 	for _, q := range []*Port{&a.Ports[l.A.Port], &b.Ports[l.B.Port]} {
-		q.LLR, q.BER = l.LLR, l.BER
+		q.LLR, q.BER, q.PHY = l.LLR, l.BER, l.PHY
 	}
 }
 

@@ -71,6 +71,7 @@ type Port struct {
 	BER     float64       `json:"ber,omitempty"`
 	LLR     *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
 	CBFC    *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
+	PHY
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.
@@ -86,6 +87,14 @@ type Link struct {
 	BER   float64       `json:"ber,omitempty"`  // probability that a bit arrives wrong
 	LLR   *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
 	CBFC  *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
+	PHY
+}
+
+// PHY is what a link is like below FEC, and FEC itself.
+type PHY struct {
+	UCR        float64 `json:"ucr,omitempty"`        // probability that a codeword is uncorrectable
+	RawBER     float64 `json:"rawBer,omitempty"`     // probability that a bit is wrong before FEC
+	Interleave int     `json:"interleave,omitempty"` // codewords sent in turn; 0: as many as is usual at the rate
 }
 
 // End names a port.

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -66,6 +67,10 @@ type LinkParams struct {
 	BER   *float64      // probability that a bit arrives wrong; default 0
 	LLR   LLRParams     // link layer retry; default off
 	CBFC  CBFCParams    // credit-based flow control; default off
+
+	UCR    *float64  // probability that a codeword is uncorrectable; default 0
+	RawBER *float64  // probability that a bit is wrong before FEC; default 0
+	FEC    FECParams // forward error correction
 }
 
 // FEPParams describe a fabric end point.
@@ -195,6 +200,13 @@ func (p LinkParams) over(base LinkParams) LinkParams {
 	if p.BER != nil {
 		base.BER = p.BER
 	}
+	if p.UCR != nil {
+		base.UCR = p.UCR
+	}
+	if p.RawBER != nil {
+		base.RawBER = p.RawBER
+	}
+	base.FEC.Interleave = cmp.Or(p.FEC.Interleave, base.FEC.Interleave)
 	base.LLR, base.CBFC = p.LLR.over(base.LLR), p.CBFC.over(base.CBFC)
 	return base
 }

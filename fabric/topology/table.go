@@ -57,6 +57,9 @@ func (p *LinkParams) fields() []field {
 		{key: "delay", doc: "Propagation delay, 1ns to 1s.", def: "500ns", to: quantity[time.Duration]{&p.Delay, durations, minDelay, maxDelay}},
 		{key: "mtu", doc: "Largest IP packet in bytes.", def: "4500", to: count{to: &p.MTU, min: minMTU, max: maxMTU}},
 		{key: "ber", doc: "Probability that a bit arrives wrong, from the start: 1e-8.", def: "0", to: chance{ratio{&p.BER, 0.5}}},
+		{key: "ucr", doc: "Probability that a codeword of FEC is uncorrectable, from the start: 1e-6.", def: "0", to: chance{ratio{&p.UCR, 1}}},
+		{key: "rawBer", doc: "Probability that a bit is wrong before FEC, from the start: 2e-4.", def: "0", to: chance{ratio{&p.RawBER, 0.5}}},
+		{key: "fec", doc: "Forward error correction, RS(544,514).", to: object{&p.FEC, "fec"}},
 		{key: "llr", doc: "Link layer retry: on, off, or on with other parameters than usual.", def: wordOff, to: either{object{&p.LLR, "llr"}, word[string]{&p.LLR.Mode, []string{wordOff, wordOn}}}},
 		{key: "cbfc", doc: "Credit-based flow control: on, off, or on with other parameters than usual.", def: wordOff, to: either{object{&p.CBFC, "cbfc"}, word[string]{&p.CBFC.Mode, []string{wordOff, wordOn}}}},
 	}

@@ -24,6 +24,8 @@ type Set struct {
 	RateBps     *int64      `json:"rateBps,omitempty"`     // the same in bits per second, at most the link's own
 	LLR         *bool       `json:"llr,omitempty"`         // link layer retry, of both directions
 	CBFC        *bool       `json:"cbfc,omitempty"`        // credits, of both directions, from the next run on
+	UCR         *float64    `json:"ucr,omitempty"`         // probability that a codeword is uncorrectable, 0 to 1
+	RawBER      *float64    `json:"rawBer,omitempty"`      // probability per bit before FEC, 0 to 1
 }
 
 // Bounds of impairments.
@@ -59,7 +61,7 @@ func (s *Set) check(name string, rate int64) error {
 	shares := []struct {
 		name  string
 		share *float64
-	}{{"loss", s.Loss}, {"ber", s.BER}, {"duplicate", s.Duplicate}, {"reorder", s.Reorder}}
+	}{{"loss", s.Loss}, {"ber", s.BER}, {"duplicate", s.Duplicate}, {"reorder", s.Reorder}, {"ucr", s.UCR}, {"rawber", s.RawBER}}
 	if b := s.Burst; b != nil {
 		for _, v := range []*float64{&b.ToBad, &b.ToGood, &b.LossBad, &b.LossGood} {
 			shares = append(shares, struct {
@@ -131,6 +133,8 @@ func (s *Set) over(imp link.Impair, rate int64) link.Impair {
 	put(&imp.Loss, s.Loss)
 	put(&imp.Burst, s.Burst)
 	put(&imp.BER, s.BER)
+	put(&imp.UCR, s.UCR)
+	put(&imp.RawBER, s.RawBER)
 	put(&imp.Duplicate, s.Duplicate)
 	put(&imp.Reorder, s.Reorder)
 	span(&imp.ReorderBy, s.ReorderByNs)

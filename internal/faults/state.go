@@ -67,7 +67,7 @@ func New(plan *topology.Plan) *State {
 	s := &State{plan: plan, settled: make([]Link, len(plan.Links)), memo: map[string]map[int][]ctl.RouteGroup{}}
 	for i := range plan.Links {
 		l := &plan.Links[i]
-		s.settled[i] = Link{AB: link.Impair{BER: l.BER}, BA: link.Impair{BER: l.BER}, LLR: l.LLR != nil, CBFC: l.CBFC != nil}
+		s.settled[i] = Link{AB: l.Impair(), BA: l.Impair(), LLR: l.LLR != nil, CBFC: l.CBFC != nil}
 	}
 	return s
 }

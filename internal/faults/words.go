@@ -34,6 +34,8 @@ func settings() []setting {
 	}
 	loss := func(s *Set) **float64 { return &s.Loss }
 	ber := func(s *Set) **float64 { return &s.BER }
+	ucr := func(s *Set) **float64 { return &s.UCR }
+	rawBER := func(s *Set) **float64 { return &s.RawBER }
 	duplicate := func(s *Set) **float64 { return &s.Duplicate }
 	onOff := func(to func(s *Set) **bool) (func(*Set, string) bool, func(*Set)) {
 		return func(s *Set, v string) bool {
@@ -63,6 +65,8 @@ func settings() []setting {
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
 		{"llr", "llr=on or llr=off", retry, single, true},
 		{"cbfc", "cbfc=on or cbfc=off", credit, free, true},
+		{"ucr", "ucr=1e-6", probability(ucr, 1), zero(ucr), false},
+		{"rawber", "rawber=2e-4", probability(rawBER, 0.5), zero(rawBER), false},
 	}
 }
 
@@ -228,6 +232,8 @@ func Text(i *link.Impair) string {
 	}
 	add(i.Jitter > 0, "jitter=", span1(i.Jitter), dist)
 	add(i.Rate > 0 && i.Rate < 1, "rate=", percent(i.Rate))
+	add(i.UCR > 0, "ucr=", strconv.FormatFloat(i.UCR, 'g', 6, 64))
+	add(i.RawBER > 0, "rawber=", strconv.FormatFloat(i.RawBER, 'g', 6, 64))
 	return strings.Join(out, " ")
 }
 
@@ -250,7 +256,8 @@ func (s *Set) Text() string {
 	}{{s.Down != nil && !*s.Down, "down"}, {s.Blackhole != nil && !*s.Blackhole, "blackhole"}, {s.Loss != nil && *s.Loss == 0, "loss"},
 		{s.Burst != nil && *s.Burst == link.Burst{}, "burst"}, {s.BER != nil && *s.BER == 0, "ber"}, {s.Duplicate != nil && *s.Duplicate == 0, "duplicate"},
 		{s.Reorder != nil && *s.Reorder == 0, "reorder"}, {s.DelayNs != nil && *s.DelayNs == 0, "delay"}, {s.JitterNs != nil && *s.JitterNs == 0, "jitter"},
-		{s.Rate != nil && *s.Rate == 1, "rate"}} {
+		{s.Rate != nil && *s.Rate == 1, "rate"},
+		{s.UCR != nil && *s.UCR == 0, "ucr"}, {s.RawBER != nil && *s.RawBER == 0, "rawber"}} {
 		if x.off {
 			out = append(out, x.name+"=off")
 		}

@@ -27,6 +27,8 @@ func TestWordsAreReadAndWritten(t *testing.T) {
 		"burst=p:1%,r:25%,bad:100%,good:0.5%": {link.Impair{Burst: link.Burst{ToBad: 0.01, ToGood: 0.25, LossBad: 1, LossGood: 0.005}},
 			"burst=p:1%,r:25%,good:0.5%"},
 		"ber=1e-7":                      {link.Impair{BER: 1e-7}, "ber=1e-07"},
+		"ucr=1e-6 rawber=2e-4":          {link.Impair{UCR: 1e-6, RawBER: 2e-4}, "ucr=1e-06 rawber=0.0002"},
+		"ucr=100% rawber=off":           {link.Impair{UCR: 1}, "ucr=1"},
 		"duplicate=0.1%":                {link.Impair{Duplicate: 0.001}, ""},
 		"reorder=1%":                    {link.Impair{Reorder: 0.01}, ""},
 		"reorder=1%,500ns":              {link.Impair{Reorder: 0.01, ReorderBy: us / 2}, ""},
@@ -69,7 +71,7 @@ func TestWordsAreReadAndWritten(t *testing.T) {
 
 // bad is a link with everything wrong.
 var bad = link.Impair{Down: true, Blackhole: true, Loss: 0.5, Burst: link.Burst{ToBad: 0.5, ToGood: 0.5, LossBad: 1}, BER: 1e-3, Duplicate: 0.1,
-	Reorder: 0.2, ReorderBy: us, Delay: 7, Jitter: us, Dist: link.Normal, Rate: 0.5}
+	Reorder: 0.2, ReorderBy: us, Delay: 7, Jitter: us, Dist: link.Normal, Rate: 0.5, UCR: 1e-3, RawBER: 1e-4}
 
 func TestOffEndsEverything(t *testing.T) {
 	var words []string
@@ -86,7 +88,7 @@ func TestOffEndsEverything(t *testing.T) {
 		}
 		one, err := ParseSettings(words[i : i+1])
 		rest := one.over(bad, 400e9)
-		if err != nil || rest == bad || strings.Contains(Text(&rest), n) || len(strings.Fields(Text(&rest))) != len(words)-3 {
+		if err != nil || rest == bad || strings.Contains(" "+Text(&rest), " "+n) || len(strings.Fields(Text(&rest))) != len(words)-3 {
 			t.Errorf("%s=off: %v, %q is left", n, err, Text(&rest))
 		}
 	}
@@ -98,7 +100,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 		"loss=101%": "loss=0.1%", "loss=-1": "loss=0.1%", "loss=NaN": "loss=0.1%", "rate=0": "rate=25%", "rate=2": "rate=25%", "rate=Gbps": "rate=25%",
 		"delay=-1us": "delay=+2us", "delay=2": "delay=+2us", "delay=2s": "delay=+2us", "down=perhaps": "down=off", "down=": "down=off", "burst=p:1%": "burst=p:1%,r:25%",
 		"burst=p:1%,r:2": "burst=p:1%,r:25%", "burst=p:1%,r:1%,q:1%": "burst=p", "burst=p:1%,p:1%,r:1%": "burst=p", "reorder=1%,0s": "reorder=1%",
-		"jitter=1us,gauss": "pareto", "jitter=1s": "jitter=1us", "ber=2": "ber=1e-7", "ber=0.6": "ber=1e-7", "": "valid are", "loss=1% loss=2%": "keep one",
+		"jitter=1us,gauss": "pareto", "jitter=1s": "jitter=1us", "ber=2": "ber=1e-7", "ber=0.6": "ber=1e-7", "ucr=1.1": "ucr=1e-6", "rawber=0.6": "rawber=2e-4", "rawber": "rawber=2e-4", "": "valid are", "loss=1% loss=2%": "keep one",
 	} {
 		list := strings.Fields(words)
 		if len(list) == 0 {
@@ -124,7 +126,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		i := set.over(link.Impair{}, 400e9)
-		for _, v := range []float64{i.Loss, i.BER, i.Duplicate, i.Reorder, i.Rate, i.Burst.ToBad, i.Burst.ToGood, i.Burst.LossBad, i.Burst.LossGood} {
+		for _, v := range []float64{i.Loss, i.BER, i.UCR, i.RawBER, i.Duplicate, i.Reorder, i.Rate, i.Burst.ToBad, i.Burst.ToGood, i.Burst.LossBad, i.Burst.LossGood} {
 			if !(v >= 0 && v <= 1) {
 				t.Fatalf("%q gave %+v", s, i)
 			}

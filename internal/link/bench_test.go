@@ -37,7 +37,8 @@ var loads = []struct {
 	name   string
 	imp    Impair
 	queues int
-}{{"healthy/1queue", Impair{}, 1}, {"healthy/3queues", Impair{}, 3}, {"sick/1queue", everything, 1}, {"sick/3queues", everything, 3}}
+}{{"healthy/1queue", Impair{}, 1}, {"healthy/3queues", Impair{}, 3}, {"sick/1queue", everything, 1}, {"sick/3queues", everything, 3},
+	{"codewords", Impair{UCR: 1e-3, RawBER: 1e-3}, 1}}
 
 // TestPortAllocatesNothing passes frames through queues and serializer in the steady state, on a healthy line and on a sick one.
 func TestPortAllocatesNothing(t *testing.T) {

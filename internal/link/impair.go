@@ -23,6 +23,8 @@ type Impair struct {
 	Jitter    time.Duration `json:"jitterNs,omitempty"`    // scale of a random delay, in addition; frames do not overtake each other
 	Dist      Dist          `json:"dist,omitempty"`        // its distribution, default Uniform
 	Rate      float64       `json:"rate,omitempty"`        // share of the nominal rate that is left, 0 = all
+	UCR       float64       `json:"ucr,omitempty"`         // probability that a codeword is uncorrectable, 0..1
+	RawBER    float64       `json:"rawBer,omitempty"`      // probability that a bit is wrong before FEC, 0..0.5
 }
 
 // Burst is loss by the Gilbert-Elliott model: a link is good or bad, changes with every frame by chance, and loses frames at
@@ -58,8 +60,11 @@ func (i Impair) Healthy() bool {
 
 // touches says whether frames meet another fate on the line than on a healthy one.
 func (i *Impair) touches() bool {
-	return i.Blackhole || i.Loss > 0 || i.Burst.loses() || i.BER > 0 || i.Duplicate > 0 || i.Reorder > 0 || i.Delay > 0 || i.Jitter > 0
+	return i.Blackhole || i.Loss > 0 || i.Burst.loses() || i.BER > 0 || i.Duplicate > 0 || i.Reorder > 0 || i.Delay > 0 || i.Jitter > 0 || i.fec()
 }
+
+// fec says whether codewords may be uncorrectable.
+func (i *Impair) fec() bool { return i.UCR > 0 || i.RawBER > 0 }
 
 func (b *Burst) loses() bool { return b.LossGood > 0 || b.ToBad > 0 && b.LossBad > 0 }
 
@@ -73,6 +78,7 @@ func (i *Impair) Validate() error {
 		{"loss", i.Loss, 1}, {"burst loss: probability to become bad", i.Burst.ToBad, 1}, {"burst loss: probability to become good", i.Burst.ToGood, 1},
 		{"burst loss: loss while bad", i.Burst.LossBad, 1}, {"burst loss: loss while good", i.Burst.LossGood, 1},
 		{"bit error rate", i.BER, 0.5}, {"duplicate", i.Duplicate, 1}, {"reorder", i.Reorder, 1}, {"rate", i.Rate, 1},
+		{"uncorrectable codewords", i.UCR, 1}, {"bit error rate before FEC", i.RawBER, 0.5},
 	} {
 		if !(v.value >= 0 && v.value <= v.top) { // also what is not a number
 			return fmt.Errorf("%s: %v is not a share from 0 to %v", v.name, v.value, v.top)
@@ -109,6 +115,7 @@ const (
 	kindDuplicate
 	kindReorder
 	kindJitter
+	kindCodeword
 	numKinds
 )
 
@@ -119,6 +126,7 @@ const (
 //	loss, duplicate, reorder, jitter   1 for each frame
 //	burst                              1 when it is set, for the first state; 2 for each frame, for the state and the loss
 //	BER                                1 when it is set, 1 for each wrong bit, for the distance to the next one
+//	UCR, raw BER                       see codewords, which has the generator: nothing for good ones
 //
 // One that is off draws nothing.
 type damage struct {
@@ -130,6 +138,8 @@ type damage struct {
 
 	good  int64   // bits that arrive right before the next wrong one
 	scale float64 // 1 / ln(1 - BER), 0 if good has not been drawn
+
+	phy *codewords
 }
 
 // fate is what happens to one frame on the line.
@@ -143,7 +153,7 @@ type fate struct {
 
 // reset takes new generators; what the impairments remember of frames is drawn anew when the next one comes.
 func (d *damage) reset(rng *rand.Rand) {
-	*d = damage{held: d.held}
+	*d = damage{held: d.held, phy: d.phy}
 	for k := range d.gen {
 		hi := rng.Uint64()
 		d.gen[k].Seed(hi, rng.Uint64())
@@ -186,8 +196,14 @@ func (d *damage) next(imp *Impair, f *Frame) (x fate) {
 	default:
 		x.lost = false
 	}
-	if imp.BER > 0 {
-		d.bits(imp.BER, f)
+	if imp.BER > 0 || imp.fec() {
+		part := extentOf(f) // as it was sent
+		if imp.BER > 0 {
+			d.bits(imp.BER, &part)
+		}
+		if imp.fec() {
+			d.phy.harm(d, &part)
+		}
 	}
 	x.twice = d.hit(kindDuplicate, imp.Duplicate)
 	if d.hit(kindReorder, imp.Reorder) {
@@ -218,27 +234,21 @@ func (d *damage) burst(b *Burst) bool {
 	return d.float(kindBurst) < loss
 }
 
-// bits turns the wrong bits of a frame and its FCS; of one that LLR protects, of the preamble before it too. Ordered sets are all that the
-// line carries of their frame.
-func (d *damage) bits(ber float64, f *Frame) {
+// bits turns the wrong bits of a frame that FEC lets through.
+func (d *damage) bits(ber float64, x *extent) {
 	if d.scale == 0 {
 		d.scale = 1 / math.Log1p(-ber)
 		d.good = d.distance()
 	}
-	first, n := int64(0), int64(8*(len(f.B)+fcsLen)) // bits of the frame, its FCS behind it
-	switch {
-	case f.kind == kindSets:
-		first, n = 8*wire.EthLen, int64(8*len(f.B))
-	case f.LLR != 0:
-		first = -preambleBits
-	}
+	first, n := x.first-x.zero, x.last-x.pad-x.zero // bits of the frame's contents
 	if d.good >= n-first {
 		d.good -= n - first
 		return
 	}
 	at := first + d.good
 	for ; at < n; at += 1 + d.distance() {
-		d.turn(f, at)
+		d.phy.wrong(x.line(at))
+		d.turn(x.frame, at)
 	}
 	d.good = at - n
 }

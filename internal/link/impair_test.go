@@ -21,7 +21,8 @@ func fates(seed uint64, imp Impair, n, length int) []fate {
 }
 
 func sick(seed uint64, imp Impair) *damage {
-	d := &damage{}
+	d := &damage{phy: newCodewords(&Config{Rate: 400e9})}
+	d.phy.frame(0, 400e9)
 	d.reset(rand.New(rand.NewPCG(seed, 77)))
 	d.set(&Impair{}, &imp, 400e9, 4096)
 	return d

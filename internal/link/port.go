@@ -45,6 +45,8 @@ type Config struct {
 	Pool   *Pool       // for these; needed where there is LLR
 	LLR    *llr.Config // link layer retry, at both ends alike; nil: none until SetLLR says so
 	CBFC   *cbfc.Setup // credit-based flow control, at both ends alike; nil: none
+	// Interleave is how many codewords the line sends in turn, 1 to 4; 0: as many as is usual at its rate.
+	Interleave int
 }
 
 // Port is the egress of one direction of a link, and the ingress check of the other.
@@ -79,13 +81,15 @@ type Port struct {
 	began vt.Time  // when the run began: the latest Begin
 
 	series *Series // nil: nobody wants it
+	phy    *codewords
 }
 
 const unarmed = vt.Time(-1)
 
 // NewPort makes port number index of host. All its queues share the line in equal parts until Serve says otherwise.
 func NewPort(index int, cfg Config, host Host, src Source) *Port {
-	p := &Port{Index: index, cfg: cfg, host: host, src: src, rate: cfg.Rate, armed: unarmed}
+	p := &Port{Index: index, cfg: cfg, host: host, src: src, rate: cfg.Rate, armed: unarmed, phy: newCodewords(&cfg)}
+	p.dmg.phy = p.phy
 	p.Serve([NumQueues]Service{})
 	if cfg.LLR != nil {
 		p.sets = true
@@ -326,6 +330,7 @@ func (p *Port) send(now vt.Time, f *Frame) {
 	}
 	due := vt.Time((p.freePs + 999) / 1000).Add(p.cfg.Delay)
 	if p.sick {
+		p.phy.frame(start, p.rate)
 		p.sendSick(due, f)
 		return
 	}
@@ -367,6 +372,7 @@ func (p *Port) SetImpair(now vt.Time, imp Impair) {
 		p.rate = max(1, int64(float64(p.rate)*imp.Rate))
 	}
 	p.dmg.set(&was, &imp, p.rate, p.cfg.MTU)
+	p.phy.set(now, p.freePs, &was, &imp)
 	p.sick = imp.touches()
 	if imp.Down && !was.Down {
 		if p.holds() {

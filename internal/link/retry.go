@@ -112,6 +112,7 @@ func (p *Port) resetLLR(rng *rand.Rand) {
 // Begin ends Reset, at now: link layer retry follows the link's state, and all credits are there.
 func (p *Port) Begin(now vt.Time) {
 	p.began = now
+	p.phy.begin(now, p.dmg.gen[kindCodeword])
 	if p.cfg.CBFC != nil {
 		p.resetCredits(now)
 	}

@@ -395,27 +395,34 @@ func TestLLR25_DuplicatesAreDropped(t *testing.T) {
 
 // LLR-26 with bit errors: there is no model of codewords yet.
 func TestLLR26_OnlyUnprotectedFramesAreLost(t *testing.T) {
-	l := newRetry(t, nil)
-	l.ends[0].p.SetImpair(0, Impair{BER: 1e-6})
-	for i := range uint32(20_000) {
-		l.ends[0].p.Offer(0, 0, l.frame(i, 1000, i%2 == 1))
-	}
-	l.run(20 * ms)
-	even, odd, last := 0, 0, uint32(0)
-	for _, id := range l.ends[1].got {
-		if id%2 == 1 {
-			odd++
-			continue
+	for _, imp := range []Impair{{UCR: 1e-3}, {BER: 1e-6}} { // of codewords that are uncorrectable; of bits that FEC lets through
+		l := newRetry(t, nil)
+		l.ends[0].p.SetImpair(0, imp)
+		l.ends[1].p.SetImpair(0, imp)
+		const n = 25_000
+		for i := range uint32(2 * n) {
+			l.ends[0].p.Offer(0, 0, l.frame(i, 1000, i%2 == 1))
 		}
-		if id < last {
-			t.Fatalf("frame %d after %d", id, last)
+		l.run(40 * ms)
+		even, odd, last := 0, 0, uint32(0)
+		for _, id := range l.ends[1].got {
+			if id%2 == 1 {
+				odd++
+				continue
+			}
+			if id < last {
+				t.Fatalf("%+v: frame %d after %d", imp, id, last)
+			}
+			even, last = even+1, id
 		}
-		even, last = even+1, id
+		if even != n || odd == n || odd < n*98/100 {
+			t.Errorf("%+v: %d of %d protected frames arrived, %d others", imp, even, n, odd)
+		}
+		if s := l.ends[0].p.PHY(l.now); s.Uncorrectable == 0 || s.WrongBits < uint64(n-odd) {
+			t.Errorf("%+v: %+v", imp, s)
+		}
+		l.identities()
 	}
-	if even != 10_000 || odd == 10_000 || odd < 9_800 {
-		t.Errorf("%d of 10000 protected frames arrived, %d of 10000 others", even, odd)
-	}
-	l.identities()
 }
 
 // PFC-04: a pause that comes in the middle of a replay stops the scheduler, and neither replays nor ACKs and NACKs.

@@ -205,7 +205,8 @@ func TestMendedFrameGoesOn(t *testing.T) {
 	r := newRig(t, Config{Rate: 1e9, MTU: 1500, Queued: true}, nil)
 	f := r.frame(64, 5)
 	r.p.SetImpair(0, Impair{BER: 0.5})
-	r.p.dmg.bits(0.5, f)
+	x := extentOf(f)
+	r.p.dmg.bits(0.5, &x)
 	if !f.Damaged {
 		t.Fatal("not damaged")
 	}

@@ -91,7 +91,7 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: mem.Pool}
 	n := &Node{cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
 	for i, q := range p.Ports {
-		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC}
+		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC, Interleave: q.Interleave}
 		n.plain = append(n.plain, cfg.Real || !cfg.Peers[i].Lab)
 		if n.plain[i] {
 			c.LLR, c.CBFC = nil, nil
@@ -123,8 +123,9 @@ func (n *Node) makeLinks(cfg *ctl.Config) {
 		if n.Switch != nil {
 			p.Changed = func(vt.Time) { n.Switch.LinksChanged() }
 		}
-		if q.BER > 0 {
-			p.SetImpair(cfg.Start, link.Impair{BER: q.BER})
+		p.JoinLine(cfg.Start)
+		if imp := q.Impair(); imp != (link.Impair{}) {
+			p.SetImpair(cfg.Start, imp)
 		}
 		if cfg.Start > 0 && p.LLR() != nil {
 			n.Node.Change(cfg.Start.Add(1), p.ReInitLLR)
