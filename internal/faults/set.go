@@ -24,6 +24,12 @@ type Set struct {
 	RateBps     *int64      `json:"rateBps,omitempty"`     // the same in bits per second, at most the link's own
 	LLR         *bool       `json:"llr,omitempty"`         // link layer retry, of both directions
 	CBFC        *bool       `json:"cbfc,omitempty"`        // credits, of both directions, from the next run on
+
+	Exact   *link.Hits    `json:"exact,omitempty"`   // what is done to chosen frames, as text: "901:drop,1r:corrupt"; empty ends it
+	Corrupt *link.Corrupt `json:"corrupt,omitempty"` // bits of frames arrive wrong
+	Poison  *float64      `json:"poison,omitempty"`  // probability per frame that its FCS is poisoned, 0 to 1
+	SetLoss *link.SetLoss `json:"setLoss,omitempty"` // control ordered sets are lost
+	CCLoss  *float64      `json:"ccLoss,omitempty"`  // probability per CC_Update that it is lost, 0 to 1
 }
 
 // Bounds of impairments.
@@ -137,6 +143,7 @@ func (s *Set) over(imp link.Impair, rate int64) link.Impair {
 	span(&imp.Delay, s.DelayNs)
 	span(&imp.Jitter, s.JitterNs)
 	put(&imp.Dist, s.Dist)
+	s.putHarm(&imp)
 	if imp.Reorder == 0 {
 		imp.ReorderBy = 0
 	}

@@ -46,7 +46,7 @@ func settings() []setting {
 	retry, single := onOff(func(s *Set) **bool { return &s.LLR })
 	credit, free := onOff(func(s *Set) **bool { return &s.CBFC })
 	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
-	return []setting{
+	return append([]setting{
 		{"down", "down or down=off", down, up, true},
 		{"blackhole", "blackhole or blackhole=off", black, white, true},
 		{"loss", "loss=0.1%", probability(loss, 1), zero(loss), false},
@@ -63,7 +63,7 @@ func settings() []setting {
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
 		{"llr", "llr=on or llr=off", retry, single, true},
 		{"cbfc", "cbfc=on or cbfc=off", credit, free, true},
-	}
+	}, harmSettings()...)
 }
 
 // SettingNames are the names of all settings of a link.
@@ -228,7 +228,7 @@ func Text(i *link.Impair) string {
 	}
 	add(i.Jitter > 0, "jitter=", span1(i.Jitter), dist)
 	add(i.Rate > 0 && i.Rate < 1, "rate=", percent(i.Rate))
-	return strings.Join(out, " ")
+	return strings.Join(append(out, harmText(i)...), " ")
 }
 
 // Text writes what is set as words, those that end an impairment with off.
@@ -255,6 +255,7 @@ func (s *Set) Text() string {
 			out = append(out, x.name+"=off")
 		}
 	}
+	out = append(out, s.harmOff()...)
 	if s.LLR != nil {
 		out = append(out, map[bool]string{true: "llr=on", false: "llr=off"}[*s.LLR])
 	}
