@@ -168,7 +168,7 @@ func (p *Port) loseSets(f *Frame, x *fate) {
 		keep += wire.CtlOSLen
 	}
 	if f.B = f.B[:keep]; keep == wire.EthLen {
-		x.lose(DropSets)
+		x.lose(LostSets)
 	}
 }
 

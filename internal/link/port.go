@@ -338,7 +338,11 @@ func (p *Port) send(now vt.Time, f *Frame) {
 func (p *Port) sendSick(due vt.Time, f *Frame) {
 	x := p.fate(f)
 	if x.lost {
-		p.Drop(x.why, f)
+		if x.why == LostSets { // none is left, and each is counted
+			f.Release()
+		} else {
+			p.Drop(x.why, f)
+		}
 		return
 	}
 	due = max(p.last, due.Add(p.imp.Delay+x.late))
