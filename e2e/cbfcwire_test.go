@@ -251,3 +251,33 @@ func TestCBFC15_IncastLosesNothing(t *testing.T) {
 	}
 	t.Logf("slowest flow %d ns, fastest %d ns", res.FCT.Max, res.FCT.Min)
 }
+
+// harming does everything that hits chosen frames and kinds of frames, on links with and without LLR.
+const harming = `
+name: harming
+steps:
+  - {at: +0, link: host2-leaf0, set: "corrupt=1%,llr poison=0.5% exact=20:drop,30:seqskip,40:seqdup,50:duplicate,1r:corrupt setloss=20%"}
+  - {at: +5us, link: "host[345]-leaf0", set: "ccloss=50% setloss=30%,cf corrupt=1%,payload,3bits exact=7-9:poison"}
+  - {at: +9us, link: host6-leaf0, set: "corrupt=2%,header"}
+`
+
+// TestHarmEqualsTheSimulation: chosen frames and kinds of frames are hit alike in a lab and in the simulator.
+func TestHarmEqualsTheSimulation(t *testing.T) {
+	l := keptLab(t, "creditstar", creditStar)
+	l.freeClock(t)
+	t.Cleanup(func() { l.heal(t) })
+	spec := workload.Spec{Workload: workload.Alltoall, Size: 256 << 10, Iters: 1, Check: true, Seed: 1}
+	calm, want := simulate(t, &l.plan, spec, nil), simulate(t, &l.plan, spec, storming(t, l, harming))
+	if want.FCT == calm.FCT || want.Drops == 0 || want.Correct != "true" {
+		t.Fatalf("the script does too little: %+v", want)
+	}
+	before := l.counters(t)
+	l.ok(t, "chaos", write(t, harming))
+	same(t, "a run with chosen frames hit", l.run(t, "alltoall", "--size", "256KiB", "--check", "--seed", "1"), want)
+	gained := minus(l.counters(t), before)
+	for _, c := range []string{"drop_exact", "drop_poisoned", "drop_preamble", "drop_fcs", "drop_cc_update", "lost_ordered_sets", "tx_duplicates"} {
+		if sum(gained, func(_, _, counter string) bool { return counter == c }) == 0 {
+			t.Errorf("no %s", c)
+		}
+	}
+}
