@@ -162,6 +162,17 @@ func TestLLR13_MutedAnswersOnTheWire(t *testing.T) {
 	x.want(map[string]uint64{"host0 eth1 llr_tx_ok": n, "host0 eth1 llr_tx_replay": 3, "host0 eth1 llr_replay_timeouts": 3, "host0 eth1 llr_flushes": 1, "host1 eth1 llr_rx_duplicate_seq": 3 * n})
 }
 
+func TestLLR19_NeverGivesUpOnTheWire(t *testing.T) {
+	l := keptLab(t, "stubbornpair", strings.Replace(patientPair, "replayTimer: 20us", "replayTimer: 20us, replayCount: 255", 1))
+	x := l.passes(t, pairLink, "at: +0, link: host0-host1, from: host1, set: 'setloss=100%,ack,nack'\nat: +1ms, link: host0-host1, set: setloss=off", "2ms", flow(t, 2, 0, 1, 100*4096)...)
+	n := x.gained["host0 eth1 llr_tx_replay"]
+	if n < 20 || len(x.sets("host1", wire.CtlOSAck)) == 0 {
+		t.Errorf("%d replays, %d ACKs have passed at last", n, len(x.sets("host1", wire.CtlOSAck)))
+	}
+	x.want(map[string]uint64{"host0 eth1 llr_flushes": 0, "host1 eth1 llr_rx_expected_seq_good": x.gained["host0 eth1 llr_tx_ok"]})
+	x.whole(true)
+}
+
 func TestLLR20_CarrierLossOnTheWire(t *testing.T) {
 	x := oneWay(t, "at: +30us, link: host0-host1, set: down\nat: +50us, link: host0-host1, set: down=off")
 	x.want(map[string]uint64{"host0 eth1 llr_flushes": 0, "host1 eth1 llr_flushes": 0, "host0 eth1 drop_link_down": 0})
