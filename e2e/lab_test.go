@@ -220,8 +220,32 @@ func sharedLab(t *testing.T) *lab {
 	return l
 }
 
-// dropShared takes the shared lab down.
+// kept are labs of topologies that several tests share, by name.
+var kept = map[string]*lab{}
+
+// keptLab is one lab of a topology for all tests that ask for it by this name and leave it as they find it.
+func keptLab(t *testing.T, name, topo string) *lab {
+	t.Helper()
+	needRoot(t)
+	l := kept[name]
+	if l == nil {
+		var err error
+		if l, err = bringUp(mark+"-"+name, runtime, writeFile(t, name+".yaml", topo)); err != nil {
+			t.Fatal(err)
+		}
+		kept[name] = l
+	}
+	t.Cleanup(func() { l.tell(t) })
+	return l
+}
+
+// dropShared takes the shared labs down.
 func dropShared() error {
+	for _, l := range kept {
+		if out, err := exec.Command(binary, "down", l.name).CombinedOutput(); err != nil {
+			return fmt.Errorf("down %s: %w\n%s", l.name, err, out)
+		}
+	}
 	if shared.lab == nil && shared.err == nil {
 		return nil
 	}

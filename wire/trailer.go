@@ -25,6 +25,10 @@ const (
 // LLRFlagReplay marks a frame that is sent once more. It is for people who read captures: no port looks at it.
 const LLRFlagReplay = 0x40
 
+// FCSPoison is what a poisoned FCS differs by from the right one: the frame was broken before the port that sent it (UE 1.0.2 §5.1 leaves
+// the mark open; uet-link-switch.md 2.11).
+const FCSPoison = 0xAAAAAAAA
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // TrailerFields is the contents of a link trailer.

@@ -41,12 +41,20 @@ func linkCommand() *cli.Command {
 					"                               random delay in addition: uniform, normal, exponential or pareto\n" +
 					"  rate=25%    rate=100Gbps     of the link's rate\n" +
 					"  blackhole                    carrier up, nothing arrives\n" +
+					"  corrupt=1%  corrupt=1%,payload,3bits\n" +
+					"                               of frames arrive with wrong bits: anywhere, or in payload, header, llr or fcs\n" +
+					"  poison=0.1%                  of frames arrive as broken before this link\n" +
+					"  exact=901:drop,1r:corrupt    the 901st frame from now, or of the run: drop, duplicate, poison, seqskip, seqdup, corrupt or\n" +
+					"                               corrupt-REGION; 5-9 stands for five frames, r for what link layer retry sends once more\n" +
+					"  setloss=5%  setloss=100%,nack\n" +
+					"                               of ordered sets are lost: of all, or of ack, nack, init, echo, cf\n" +
+					"  ccloss=100%                  of CC_Updates are lost\n" +
 					"  llr=on                       link layer retry, of both directions; a port that has given up for good goes on after off and on\n" +
 					"  cbfc=off                     no credits, of both directions, from the next run on; cbfc=on where the topology has them\n" +
 					"  down",
 				examples: []string{"uetlab link set leaf0-spine0 loss=0.1%", "uetlab link set leaf0-spine0 delay=+2us rate=25% --from leaf0",
 					"uetlab link set leaf0:eth3 blackhole --at +50us", "uetlab link set leaf0-spine1 burst=p:0.1%,r:10% ber=1e-7 jitter=1us,normal",
-					"uetlab link set leaf0-spine1 blackhole=off down"},
+					"uetlab link set leaf0-spine1 exact=901:corrupt-payload setloss=100%,nack --from leaf0 --at +0s", "uetlab link set leaf0-spine1 blackhole=off down"},
 				flags: changeFlags(), run: runLinkSet}.command(),
 			verb{name: "flap", args: "LINK…", usage: "take links down and up by turns", min: 1, max: -1,
 				text: "Every --period the links go down for --down, --count times. All is scheduled at once or nothing. The rest of the fabric follows\n" +

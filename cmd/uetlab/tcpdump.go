@@ -18,6 +18,7 @@ import (
 func tcpdumpCommand() *cli.Command {
 	return verb{name: "tcpdump", args: "LINK [FILTER…]", usage: "show or save the packets of a link", min: 1, max: -1,
 		text: "Prints one line a packet, with its UET fields; with -w writes pcapng, one interface per direction, that Wireshark opens.\n" +
+			"Frames that link layer retry protects show their number, LLR 901, or LLR 901 again.\n" +
 			"Packets are stamped with the virtual time at which their last bit arrives, and come in that order. FILTER is a pcap\n" +
 			"filter expression. Ends with Ctrl-C, or after -c packets.",
 		examples: []string{"uetlab tcpdump leaf0-spine0", "uetlab tcpdump leaf0-spine0 -c 20 udp port 4793", "uetlab tcpdump leaf0:eth3 -w link.pcapng",
@@ -27,13 +28,14 @@ func tcpdumpCommand() *cli.Command {
 			&cli.IntFlag{Name: "c", Usage: "stop after `N` packets"},
 			&cli.BoolFlag{Name: "A", Usage: "only what end A of the link receives"},
 			&cli.BoolFlag{Name: "B", Usage: "only what end B of the link receives"},
+			&cli.BoolFlag{Name: "trailers", Usage: "with -w: leave the link trailer at the end of frames, as it passes the veth pair"},
 			&cli.BoolFlag{Name: "wall", Usage: "stamp packets with wall time in place of virtual time"},
 			nameFlag(),
 		}, run: runTcpdump}.command()
 }
 
 func captureRequest(c *call) (api.CaptureRequest, error) {
-	req := api.CaptureRequest{Link: c.arg(0), Filter: strings.Join(c.args[1:], " "), Count: c.Int("c"), Wall: c.Bool("wall"), Format: api.FormatText}
+	req := api.CaptureRequest{Link: c.arg(0), Filter: strings.Join(c.args[1:], " "), Count: c.Int("c"), Wall: c.Bool("wall"), Trailer: c.Bool("trailers"), Format: api.FormatText}
 	if c.String("w") != "" {
 		req.Format = api.FormatPcapng
 	}
@@ -42,6 +44,9 @@ func captureRequest(c *call) (api.CaptureRequest, error) {
 		req.Side = api.SideA
 	case b && !a:
 		req.Side = api.SideB
+	}
+	if req.Trailer && c.String("w") == "" {
+		return req, usage("--trailers: lines show what it says anyhow").WithHint("give a file with -w")
 	}
 	if req.Count < 0 {
 		return req, usage("-c (%d): less than no packet", req.Count).WithHint("leave it out to go on until Ctrl-C")

@@ -36,6 +36,12 @@ type Impair struct {
 	Rate        float64    `json:"rate"`           // fraction of the link's rate, above 0 up to 1; 1 is unimpaired
 	UCR         float64    `json:"ucr"`            // probability that a codeword is uncorrectable, 0 to 1
 	RawBER      float64    `json:"rawBer"`         // probability per bit before FEC, 0 to 1
+
+	Exact   link.Hits    `json:"exact,omitzero"`   // what is done to chosen frames, as text
+	Corrupt link.Corrupt `json:"corrupt,omitzero"` // bits of frames arrive wrong
+	Poison  float64      `json:"poison,omitempty"` // probability per frame that its FCS is poisoned, 0 to 1
+	SetLoss link.SetLoss `json:"setLoss,omitzero"` // control ordered sets are lost
+	CCLoss  float64      `json:"ccLoss,omitempty"` // probability per CC_Update that it is lost, 0 to 1
 }
 
 // ImpairOf describes a direction's impairments.
@@ -45,13 +51,15 @@ func ImpairOf(i link.Impair) Impair {
 		r = 1
 	}
 	return Impair{Down: i.Down, Blackhole: i.Blackhole, Loss: i.Loss, Burst: i.Burst, BER: i.BER, Duplicate: i.Duplicate,
-		Reorder: i.Reorder, ReorderByNs: int64(i.ReorderBy), DelayNs: int64(i.Delay), JitterNs: int64(i.Jitter), Dist: i.Dist, Rate: r, UCR: i.UCR, RawBER: i.RawBER}
+		Reorder: i.Reorder, ReorderByNs: int64(i.ReorderBy), DelayNs: int64(i.Delay), JitterNs: int64(i.Jitter), Dist: i.Dist, Rate: r, UCR: i.UCR, RawBER: i.RawBER,
+		Exact: i.Exact, Corrupt: i.Corrupt, Poison: i.Poison, SetLoss: i.SetLoss, CCLoss: i.CCLoss}
 }
 
 // Text writes what is wrong in the words of `uetlab link set`, empty for a healthy direction.
 func (i Impair) Text() string {
 	return faults.Text(&link.Impair{Down: i.Down, Blackhole: i.Blackhole, Loss: i.Loss, Burst: i.Burst, BER: i.BER, Duplicate: i.Duplicate,
-		Reorder: i.Reorder, ReorderBy: time.Duration(i.ReorderByNs), Delay: time.Duration(i.DelayNs), Jitter: time.Duration(i.JitterNs), Dist: i.Dist, Rate: i.Rate, UCR: i.UCR, RawBER: i.RawBER})
+		Reorder: i.Reorder, ReorderBy: time.Duration(i.ReorderByNs), Delay: time.Duration(i.DelayNs), Jitter: time.Duration(i.JitterNs), Dist: i.Dist, Rate: i.Rate, UCR: i.UCR, RawBER: i.RawBER,
+		Exact: i.Exact, Corrupt: i.Corrupt, Poison: i.Poison, SetLoss: i.SetLoss, CCLoss: i.CCLoss})
 }
 
 // Direction is one direction of a link: what is wrong with it and the counters of its sending port.

@@ -86,6 +86,8 @@ type CaptureRequest struct {
 	Run    bool   // stop with the end of the run request that ends next
 	Wall   bool   // stamp with wall time in place of due
 	Format string // FormatPcapng or FormatText
+
+	Trailer bool // leave the link trailer at the end of frames
 }
 
 // Query gives the request as URL query.
@@ -105,6 +107,9 @@ func (c CaptureRequest) Query() url.Values {
 	}
 	if c.Run {
 		q.Set("run", "1")
+	}
+	if c.Trailer {
+		q.Set("trailer", "1")
 	}
 	return q
 }
@@ -129,6 +134,9 @@ func ParseCapture(q url.Values) (CaptureRequest, error) {
 		return c, err
 	}
 	if c.Run, err = flag(q, "run"); err != nil {
+		return c, err
+	}
+	if c.Trailer, err = flag(q, "trailer"); err != nil {
 		return c, err
 	}
 	if s := q.Get("count"); s != "" {

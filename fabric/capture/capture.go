@@ -23,6 +23,7 @@ type Packet struct {
 	Data    []byte  // from the Ethernet header on, without link trailer
 	Len     int     // length on the wire without link trailer; at least len(Data)
 	Comment string  // what is wrong with the frame, or ""
+	LLR     uint32  // LLR word of its trailer: number and flags of a frame that link layer retry protects
 }
 
 // Direction is one direction of a link: an interface of the capture.
@@ -52,7 +53,8 @@ type Stats struct {
 const (
 	commentNone     = "no link trailer where one belongs"
 	commentPreamble = "preamble damaged on the link: the receiver loses this frame"
-	commentFCS      = "FCS does not fit: damaged on the link, or poisoned by the sender"
+	commentFCS      = "FCS does not fit: damaged on the link"
+	commentPoisoned = "FCS poisoned: damaged before this link"
 )
 
 // split parts what a socket delivered into frame and trailer. length is that of the whole, raw may be less. Data of the
@@ -68,8 +70,12 @@ func split(raw []byte, length int, trailer bool) Packet {
 	}
 	frame, t, ok := wire.SplitTrailer(raw)
 	if ok {
-		p.Data, p.Due = frame, vt.Time(t.Due)
-		if !t.FCSOK(frame) {
+		p.Data, p.Due, p.LLR = frame, vt.Time(t.Due), t.LLR
+		switch {
+		case t.FCSOK(frame):
+		case t.FCS == wire.FCS(frame)^wire.FCSPoison:
+			p.Comment = commentPoisoned
+		default:
 			p.Comment = commentFCS
 		}
 	} else {

@@ -52,6 +52,7 @@ func TestSplitTakesTheTrailerOff(t *testing.T) {
 		{"empty", nil, 0, true, Packet{Comment: commentNone}},
 		{"damaged frame", flip(20), len(whole), true, Packet{Due: 12345, Timed: true, Data: flip(20)[:len(frame)], Len: len(frame), Comment: commentFCS}},
 		{"damaged preamble", flip(preamble), len(whole), true, Packet{Due: 12345, Timed: true, Data: frame, Len: len(frame), Comment: commentPreamble}},
+		{"poisoned", wire.AppendTrailerFCS(append([]byte(nil), frame...), 12345, 7, wire.FCS(frame)^wire.FCSPoison), len(whole), true, Packet{Due: 12345, Timed: true, Data: frame, Len: len(frame), Comment: commentPoisoned}},
 		{"cut short", whole[:40], len(whole), true, Packet{Data: whole[:40], Len: len(whole), Comment: "cut short: the link trailer is missing"}},
 	} {
 		p := split(c.raw, c.length, c.trailer)

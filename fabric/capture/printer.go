@@ -13,6 +13,7 @@ import (
 //
 //	00.000012345 host0>leaf0 IP 10.0.0.1.52321 > 10.0.0.2.4793: UET …
 //
+// with the number of a frame that link layer retry protects at the end, LLR 901, or LLR 901 again, and what is wrong with the frame.
 // The time is virtual, in seconds and nanoseconds since the lab came up, or the time of day with wall. It is for one
 // goroutine.
 type Printer struct {
@@ -45,6 +46,12 @@ func (p *Printer) Packet(pk *Packet) error {
 	b = append(append(append(b, ' '), p.names[pk.Iface]...), ' ')
 	d := wire.Decode(pk.Data, p.opts)
 	b = append(b, d.Summary()...)
+	if pk.LLR>>28 == wire.LLREligible {
+		b = strconv.AppendUint(append(b, " LLR "...), uint64(pk.LLR&0xFFFFF), 10)
+		if uint8(pk.LLR>>20)&wire.LLRFlagReplay != 0 {
+			b = append(b, " again"...)
+		}
+	}
 	if pk.Comment != "" {
 		b = append(append(append(b, " ["...), pk.Comment...), ']')
 	}

@@ -20,6 +20,8 @@ func TestPrinterWritesOneLineAPacket(t *testing.T) {
 		{Due: 12345, Data: data},
 		{Iface: 1, Due: 123_000_000_007, Data: data, Comment: "damaged"},
 		{Due: 9_999_999_999, Data: nil},
+		{Due: 1, Data: data, LLR: wire.LLRWord(wire.LLREligible, 0, 901)},
+		{Due: 2, Data: data, LLR: wire.LLRWord(wire.LLREligible, wire.LLRFlagReplay, 901), Comment: "damaged"},
 	} {
 		if err := p.Packet(&pk); err != nil {
 			t.Fatal(err)
@@ -33,12 +35,14 @@ func TestPrinterWritesOneLineAPacket(t *testing.T) {
 		"00.000012345 leaf0>spine1 " + decoded.Summary(),
 		"123.000000007 spine1>leaf0 " + decoded.Summary() + " [damaged]",
 		"09.999999999 leaf0>spine1 ",
+		"00.000000001 leaf0>spine1 " + decoded.Summary() + " LLR 901",
+		"00.000000002 leaf0>spine1 " + decoded.Summary() + " LLR 901 again [damaged]",
 	} {
 		if !strings.HasPrefix(lines[i], want) {
 			t.Errorf("line %d: %q, want %q", i, lines[i], want)
 		}
 	}
-	if len(lines) != 4 || !strings.Contains(lines[0], "10.0.0.1") || !strings.Contains(lines[0], "ACK") {
+	if len(lines) != 6 || !strings.Contains(lines[0], "10.0.0.1") || !strings.Contains(lines[0], "ACK") {
 		t.Errorf("lines %q", lines)
 	}
 }

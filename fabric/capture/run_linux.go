@@ -26,6 +26,7 @@ type Config struct {
 	Horizon    func() vt.Time  // smallest horizon of the fabric: all frames due before it are in the sockets; nil: unknown
 	Wall       bool            // order and stamps of the wall clock; else of virtual time
 	Reorders   bool            // see SorterConfig
+	Trailer    bool            // packets come with their link trailer, which filters do not see
 	Count      int             // packets after which to stop; 0: none
 	Sink       Sink
 }
@@ -163,6 +164,9 @@ func (r *run) take(iface int, frame []byte, length int, wall int64) {
 	p := split(frame, length, r.Directions[iface].Trailer)
 	p.Iface, p.Wall = iface, wall
 	if r.Filter == nil || r.Filter.Match(p.Data) {
+		if r.Trailer && p.Timed {
+			p.Data, p.Len = frame, length
+		}
 		r.sorter.Push(p)
 	} else if p.Timed {
 		r.sorter.Saw(iface, p.Due)

@@ -89,7 +89,7 @@ func (f flushWriter) Write(b []byte) (int, error) {
 
 // openCapture has the receiving ends open their sockets.
 func (d *Daemon) openCapture(ctx context.Context, req api.CaptureRequest) (capture.Config, error) {
-	cfg := capture.Config{Wall: req.Wall || d.real(), Count: req.Count}
+	cfg := capture.Config{Wall: req.Wall || d.real(), Count: req.Count, Trailer: req.Trailer && req.Format == api.FormatPcapng}
 	links, err := capture.Links(d.plan, req.Link)
 	if err != nil {
 		return cfg, api.Errorf(api.CodeNotFound, "tcpdump: %w", err)

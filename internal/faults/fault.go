@@ -78,6 +78,9 @@ func (f *Fault) Check(plan *topology.Plan) error {
 				return err
 			}
 		}
+		if err := f.Set.checkTrailer(plan, l); err != nil {
+			return err
+		}
 		return f.Set.check(l.Name, l.Rate)
 	case Flap:
 		return f.Flap.Check()

@@ -26,6 +26,12 @@ type Set struct {
 	CBFC        *bool       `json:"cbfc,omitempty"`        // credits, of both directions, from the next run on
 	UCR         *float64    `json:"ucr,omitempty"`         // probability that a codeword is uncorrectable, 0 to 1
 	RawBER      *float64    `json:"rawBer,omitempty"`      // probability per bit before FEC, 0 to 1
+
+	Exact   *link.Hits    `json:"exact,omitempty"`   // what is done to chosen frames, as text: "901:drop,1r:corrupt"; empty ends it
+	Corrupt *link.Corrupt `json:"corrupt,omitempty"` // bits of frames arrive wrong
+	Poison  *float64      `json:"poison,omitempty"`  // probability per frame that its FCS is poisoned, 0 to 1
+	SetLoss *link.SetLoss `json:"setLoss,omitempty"` // control ordered sets are lost
+	CCLoss  *float64      `json:"ccLoss,omitempty"`  // probability per CC_Update that it is lost, 0 to 1
 }
 
 // Bounds of impairments.
@@ -141,6 +147,7 @@ func (s *Set) over(imp link.Impair, rate int64) link.Impair {
 	span(&imp.Delay, s.DelayNs)
 	span(&imp.Jitter, s.JitterNs)
 	put(&imp.Dist, s.Dist)
+	s.putHarm(&imp)
 	if imp.Reorder == 0 {
 		imp.ReorderBy = 0
 	}

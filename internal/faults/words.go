@@ -48,7 +48,7 @@ func settings() []setting {
 	retry, single := onOff(func(s *Set) **bool { return &s.LLR })
 	credit, free := onOff(func(s *Set) **bool { return &s.CBFC })
 	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
-	return []setting{
+	return append([]setting{
 		{"down", "down or down=off", down, up, true},
 		{"blackhole", "blackhole or blackhole=off", black, white, true},
 		{"loss", "loss=0.1%", probability(loss, 1), zero(loss), false},
@@ -67,7 +67,7 @@ func settings() []setting {
 		{"cbfc", "cbfc=on or cbfc=off", credit, free, true},
 		{"ucr", "ucr=1e-6", probability(ucr, 1), zero(ucr), false},
 		{"rawber", "rawber=2e-4", probability(rawBER, 0.5), zero(rawBER), false},
-	}
+	}, harmSettings()...)
 }
 
 // SettingNames are the names of all settings of a link.
@@ -234,7 +234,7 @@ func Text(i *link.Impair) string {
 	add(i.Rate > 0 && i.Rate < 1, "rate=", percent(i.Rate))
 	add(i.UCR > 0, "ucr=", strconv.FormatFloat(i.UCR, 'g', 6, 64))
 	add(i.RawBER > 0, "rawber=", strconv.FormatFloat(i.RawBER, 'g', 6, 64))
-	return strings.Join(out, " ")
+	return strings.Join(append(out, harmText(i)...), " ")
 }
 
 // Text writes what is set as words, those that end an impairment with off.
@@ -262,6 +262,7 @@ func (s *Set) Text() string {
 			out = append(out, x.name+"=off")
 		}
 	}
+	out = append(out, s.harmOff()...)
 	if s.LLR != nil {
 		out = append(out, map[bool]string{true: "llr=on", false: "llr=off"}[*s.LLR])
 	}

@@ -26,24 +26,38 @@ func TestWordsAreReadAndWritten(t *testing.T) {
 		"burst=r:25%,p:1%,bad:50%": {link.Impair{Burst: link.Burst{ToBad: 0.01, ToGood: 0.25, LossBad: 0.5}}, "burst=p:1%,r:25%,bad:50%"},
 		"burst=p:1%,r:25%,bad:100%,good:0.5%": {link.Impair{Burst: link.Burst{ToBad: 0.01, ToGood: 0.25, LossBad: 1, LossGood: 0.005}},
 			"burst=p:1%,r:25%,good:0.5%"},
-		"ber=1e-7":                      {link.Impair{BER: 1e-7}, "ber=1e-07"},
-		"ucr=1e-6 rawber=2e-4":          {link.Impair{UCR: 1e-6, RawBER: 2e-4}, "ucr=1e-06 rawber=0.0002"},
-		"ucr=100% rawber=off":           {link.Impair{UCR: 1}, "ucr=1"},
-		"duplicate=0.1%":                {link.Impair{Duplicate: 0.001}, ""},
-		"reorder=1%":                    {link.Impair{Reorder: 0.01}, ""},
-		"reorder=1%,500ns":              {link.Impair{Reorder: 0.01, ReorderBy: us / 2}, ""},
-		"delay=+2us":                    {link.Impair{Delay: 2 * us}, ""},
-		"delay=2us":                     {link.Impair{Delay: 2 * us}, "delay=+2us"},
-		"jitter=1us":                    {link.Impair{Jitter: us, Dist: link.Uniform}, ""},
-		"jitter=1us,pareto":             {link.Impair{Jitter: us, Dist: link.Pareto}, ""},
-		"rate=25%":                      {link.Impair{Rate: 0.25}, ""},
-		"rate=100Gbps":                  {link.Impair{Rate: 0.25}, "rate=25%"},
-		"rate=100%":                     {link.Impair{}, ""},
-		"loss=0 delay=0 rate=off":       {link.Impair{}, ""},
-		"loss=1% delay=+1.5us down":     {link.Impair{Down: true, Loss: 0.01, Delay: 1500}, "down loss=1% delay=+1.5us"},
-		"ber=off jitter=off burst=off":  {link.Impair{}, ""},
-		"reorder=off duplicate=off":     {link.Impair{}, ""},
-		"down=off blackhole=false":      {link.Impair{}, ""},
+		"ber=1e-7":                     {link.Impair{BER: 1e-7}, "ber=1e-07"},
+		"ucr=1e-6 rawber=2e-4":         {link.Impair{UCR: 1e-6, RawBER: 2e-4}, "ucr=1e-06 rawber=0.0002"},
+		"ucr=100% rawber=off":          {link.Impair{UCR: 1}, "ucr=1"},
+		"duplicate=0.1%":               {link.Impair{Duplicate: 0.001}, ""},
+		"reorder=1%":                   {link.Impair{Reorder: 0.01}, ""},
+		"reorder=1%,500ns":             {link.Impair{Reorder: 0.01, ReorderBy: us / 2}, ""},
+		"delay=+2us":                   {link.Impair{Delay: 2 * us}, ""},
+		"delay=2us":                    {link.Impair{Delay: 2 * us}, "delay=+2us"},
+		"jitter=1us":                   {link.Impair{Jitter: us, Dist: link.Uniform}, ""},
+		"jitter=1us,pareto":            {link.Impair{Jitter: us, Dist: link.Pareto}, ""},
+		"rate=25%":                     {link.Impair{Rate: 0.25}, ""},
+		"rate=100Gbps":                 {link.Impair{Rate: 0.25}, "rate=25%"},
+		"rate=100%":                    {link.Impair{}, ""},
+		"loss=0 delay=0 rate=off":      {link.Impair{}, ""},
+		"loss=1% delay=+1.5us down":    {link.Impair{Down: true, Loss: 0.01, Delay: 1500}, "down loss=1% delay=+1.5us"},
+		"ber=off jitter=off burst=off": {link.Impair{}, ""},
+		"reorder=off duplicate=off":    {link.Impair{}, ""},
+		"down=off blackhole=false":     {link.Impair{}, ""},
+		"exact=901:drop":               {link.Impair{Exact: link.Hits{{First: 901, Last: 901}}}, ""},
+		"exact=5:duplicate,10-19:corrupt-llr,1r:corrupt": {link.Impair{Exact: link.Hits{{First: 5, Last: 5, Do: link.DoDuplicate}, {First: 10, Last: 19, Do: link.DoCorruptLLR},
+			{First: 1, Last: 1, Replay: true, Do: link.DoCorrupt}}}, ""},
+		"exact=7-7:seqskip":             {link.Impair{Exact: link.Hits{{First: 7, Last: 7, Do: link.DoSeqSkip}}}, "exact=7:seqskip"},
+		"corrupt=1%":                    {link.Impair{Corrupt: link.Corrupt{Share: 0.01}}, ""},
+		"corrupt=1%,llr":                {link.Impair{Corrupt: link.Corrupt{Share: 0.01, Region: link.RegionLLR}}, ""},
+		"corrupt=0.01,payload,3bits":    {link.Impair{Corrupt: link.Corrupt{Share: 0.01, Region: link.RegionPayload, Bits: 3}}, "corrupt=1%,payload,3bits"},
+		"corrupt=1%,2bits":              {link.Impair{Corrupt: link.Corrupt{Share: 0.01, Bits: 2}}, ""},
+		"poison=0.1% ccloss=100%":       {link.Impair{Poison: 0.001, CCLoss: 1}, ""},
+		"setloss=5%":                    {link.Impair{SetLoss: link.SetLoss{Share: 0.05}}, ""},
+		"setloss=100%,nack,ack":         {link.Impair{SetLoss: link.SetLoss{Share: 1, Kinds: 3}}, "setloss=100%,ack,nack"},
+		"setloss=0,cf corrupt=0%,fcs":   {link.Impair{}, ""},
+		"exact=off corrupt=off":         {link.Impair{}, ""},
+		"poison=off setloss=off":        {link.Impair{}, ""},
 		"jitter=1us,uniform loss=12.5%": {link.Impair{Jitter: us, Dist: link.Uniform, Loss: 0.125}, "loss=12.5% jitter=1us"},
 	} {
 		s, err := ParseSettings(strings.Fields(words))
@@ -71,7 +85,8 @@ func TestWordsAreReadAndWritten(t *testing.T) {
 
 // bad is a link with everything wrong.
 var bad = link.Impair{Down: true, Blackhole: true, Loss: 0.5, Burst: link.Burst{ToBad: 0.5, ToGood: 0.5, LossBad: 1}, BER: 1e-3, Duplicate: 0.1,
-	Reorder: 0.2, ReorderBy: us, Delay: 7, Jitter: us, Dist: link.Normal, Rate: 0.5, UCR: 1e-3, RawBER: 1e-4}
+	Reorder: 0.2, ReorderBy: us, Delay: 7, Jitter: us, Dist: link.Normal, Rate: 0.5, UCR: 1e-3, RawBER: 1e-4,
+	Exact: link.Hits{{First: 1, Last: 2, Do: link.DoPoison}}, Corrupt: link.Corrupt{Share: 0.1, Region: link.RegionFCS}, Poison: 0.1, SetLoss: link.SetLoss{Share: 0.2, Kinds: 1}, CCLoss: 0.5}
 
 func TestOffEndsEverything(t *testing.T) {
 	var words []string
@@ -101,6 +116,10 @@ func TestWordsThatAreRefused(t *testing.T) {
 		"delay=-1us": "delay=+2us", "delay=2": "delay=+2us", "delay=2s": "delay=+2us", "down=perhaps": "down=off", "down=": "down=off", "burst=p:1%": "burst=p:1%,r:25%",
 		"burst=p:1%,r:2": "burst=p:1%,r:25%", "burst=p:1%,r:1%,q:1%": "burst=p", "burst=p:1%,p:1%,r:1%": "burst=p", "reorder=1%,0s": "reorder=1%",
 		"jitter=1us,gauss": "pareto", "jitter=1s": "jitter=1us", "ber=2": "ber=1e-7", "ber=0.6": "ber=1e-7", "ucr=1.1": "ucr=1e-6", "rawber=0.6": "rawber=2e-4", "rawber": "rawber=2e-4", "": "valid are", "loss=1% loss=2%": "keep one",
+		"exact=": "exact=901:drop", "exact=0:drop": "exact=901:drop", "exact=9-8:drop": "exact=901:drop", "exact=1:kill": "corrupt-payload", "exact=1": "exact=901:drop", "exact=1:drop,": "exact=901:drop",
+		"exact=4294967296:drop": "exact=901:drop", "exact=1:drop,2:drop,3:drop,4:drop,5:drop,6:drop,7:drop,8:drop,9:drop": "exact=901:drop", "corrupt=2": "corrupt=1%", "corrupt=1%,trailer": "payload, header",
+		"corrupt=1%,33bits": "3bits", "corrupt=1%,llr,llr": "corrupt=1%", "corrupt=1%,": "corrupt=1%", "setloss=5%,": "nack", "setloss=5%,nak": "nack", "setloss=5%,ack,ack": "nack", "poison=101%": "poison=0.1%",
+		"ccloss=x": "ccloss=100%", "setlos=1%": "did you mean setloss?",
 	} {
 		list := strings.Fields(words)
 		if len(list) == 0 {

@@ -16,6 +16,7 @@ const (
 	RxBytes                                                   // their bytes
 	RxData                                                    // of them, UET data requests with payload
 	TxTwice                                                   // frames that the duplicate impairment delivered once more
+	LostSets                                                  // control ordered sets that the loss of these has taken out of their frames
 	Marked                                                    // frames marked CE
 	Trimmed                                                   // frames cut to their headers
 	Mirrored                                                  // copies sent to this mirror port
@@ -31,6 +32,8 @@ const (
 	DropBlack                                                 // blackhole impairment
 	DropLoss                                                  // loss impairment
 	DropBurst                                                 // burst loss impairment
+	DropExact                                                 // exact impairment
+	DropCC                                                    // CC_Updates that the loss of these has taken
 	DropFCS                                                   // frame check sequence wrong
 	DropPoisoned                                              // frame check sequence poisoned: broken before this link
 	DropPreamble                                              // LLR word of the trailer damaged
@@ -52,9 +55,9 @@ const (
 type Counters [NumCounters]uint64
 
 var counterNames = [FirstLLR]string{
-	"tx_frames", "tx_bytes", "rx_frames", "rx_bytes", "rx_data_frames", "tx_duplicates", "ecn_marked", "trimmed",
+	"tx_frames", "tx_bytes", "rx_frames", "rx_bytes", "rx_data_frames", "tx_duplicates", "lost_ordered_sets", "ecn_marked", "trimmed",
 	"mirrored", "pause_tx", "pause_rx", "queue_bytes", "queue_peak_bytes",
-	"drop_queue_full", "drop_trimmed", "drop_watchdog", "drop_link_down", "drop_link_cut", "drop_blackhole", "drop_loss", "drop_burst", "drop_fcs", "drop_poisoned", "drop_preamble", "drop_llr_discard", "drop_trailer", "drop_due_window",
+	"drop_queue_full", "drop_trimmed", "drop_watchdog", "drop_link_down", "drop_link_cut", "drop_blackhole", "drop_loss", "drop_burst", "drop_exact", "drop_cc_update", "drop_fcs", "drop_poisoned", "drop_preamble", "drop_llr_discard", "drop_trailer", "drop_due_window",
 	"drop_ttl", "drop_no_route", "drop_bad_packet", "drop_kernel", "drop_ring", "late",
 }
 

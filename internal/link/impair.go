@@ -25,6 +25,11 @@ type Impair struct {
 	Rate      float64       `json:"rate,omitempty"`        // share of the nominal rate that is left, 0 = all
 	UCR       float64       `json:"ucr,omitempty"`         // probability that a codeword is uncorrectable, 0..1
 	RawBER    float64       `json:"rawBer,omitempty"`      // probability that a bit is wrong before FEC, 0..0.5
+	Exact     Hits          `json:"exact,omitzero"`        // what is done to chosen frames
+	Corrupt   Corrupt       `json:"corrupt,omitzero"`      // bits of frames arrive wrong
+	Poison    float64       `json:"poison,omitempty"`      // probability that a frame arrives with its FCS poisoned, 0..1
+	SetLoss   SetLoss       `json:"setLoss,omitzero"`      // control ordered sets are lost
+	CCLoss    float64       `json:"ccLoss,omitempty"`      // probability that a CC_Update is lost, 0..1
 }
 
 // Burst is loss by the Gilbert-Elliott model: a link is good or bad, changes with every frame by chance, and loses frames at
@@ -60,7 +65,7 @@ func (i Impair) Healthy() bool {
 
 // touches says whether frames meet another fate on the line than on a healthy one.
 func (i *Impair) touches() bool {
-	return i.Blackhole || i.Loss > 0 || i.Burst.loses() || i.BER > 0 || i.Duplicate > 0 || i.Reorder > 0 || i.Delay > 0 || i.Jitter > 0 || i.fec()
+	return i.Blackhole || i.Loss > 0 || i.Burst.loses() || i.BER > 0 || i.Duplicate > 0 || i.Reorder > 0 || i.Delay > 0 || i.Jitter > 0 || i.fec() || i.harms()
 }
 
 // fec says whether codewords may be uncorrectable.
@@ -97,6 +102,9 @@ func (i *Impair) Validate() error {
 		if v.value < 0 || v.value > maxImpairDelay {
 			return fmt.Errorf("%s: %v is not within 0 to %v", v.name, v.value, maxImpairDelay)
 		}
+	}
+	if err := i.validateHarm(); err != nil {
+		return err
 	}
 	switch i.Dist {
 	case "", Uniform, Normal, Exponential, Pareto:
@@ -139,7 +147,8 @@ type damage struct {
 	good  int64   // bits that arrive right before the next wrong one
 	scale float64 // 1 / ln(1 - BER), 0 if good has not been drawn
 
-	phy *codewords
+	phy  *codewords
+	harm harm // of exact.go
 }
 
 // fate is what happens to one frame on the line.
@@ -153,11 +162,12 @@ type fate struct {
 
 // reset takes new generators; what the impairments remember of frames is drawn anew when the next one comes.
 func (d *damage) reset(rng *rand.Rand) {
-	*d = damage{held: d.held, phy: d.phy}
+	*d = damage{held: d.held, phy: d.phy, harm: harm{on: d.harm.on}}
 	for k := range d.gen {
 		hi := rng.Uint64()
 		d.gen[k].Seed(hi, rng.Uint64())
 	}
+	d.harm.reset(d.gen[kindJitter])
 }
 
 // set follows a change of the impairments on a line of rate bits per second: what depends on a figure that has changed is
@@ -169,6 +179,7 @@ func (d *damage) set(was, imp *Impair, rate int64, mtu int) {
 	if was.BER != imp.BER {
 		d.scale = 0
 	}
+	d.harm.set(was, imp)
 	if d.held = imp.ReorderBy; d.held == 0 {
 		d.held = time.Duration(heldFrames*LinePs(mtu+wire.EthLen, rate)/1000) + 2 // due times are rounded: be behind the last of them
 		d.held = min(d.held, maxImpairDelay)                                      // a receiver takes no due time for sane that lies far ahead

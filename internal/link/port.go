@@ -341,9 +341,13 @@ func (p *Port) send(now vt.Time, f *Frame) {
 
 // sendSick sends a frame over a line with impairments.
 func (p *Port) sendSick(due vt.Time, f *Frame) {
-	x := p.dmg.next(&p.imp, f)
+	x := p.fate(f)
 	if x.lost {
-		p.Drop(x.why, f)
+		if x.why == LostSets { // none is left, and each is counted
+			f.Release()
+		} else {
+			p.Drop(x.why, f)
+		}
 		return
 	}
 	due = max(p.last, due.Add(p.imp.Delay+x.late))
@@ -468,7 +472,12 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 			return false
 		}
 	} else if f.Damaged {
-		if wire.FCS(f.B) != f.FCS {
+		switch wire.FCS(f.B) ^ f.FCS {
+		case 0:
+		case poison:
+			p.Drop(DropPoisoned, f)
+			return false
+		default:
 			p.Drop(DropFCS, f)
 			return false
 		}

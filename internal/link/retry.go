@@ -24,8 +24,8 @@ type retry struct {
 	waits int64   // ns for which it was before
 }
 
-// poison is what a poisoned FCS differs by from the right one (UE 1.0.2 §5.1 leaves the mark open; uet-link-switch 2.11).
-const poison = 0xAAAAAAAA
+// poison is what a poisoned FCS differs by from the right one.
+const poison = wire.FCSPoison
 
 // LLR returns the port's link layer retry parameters, nil if it has none.
 func (p *Port) LLR() *llr.Config {

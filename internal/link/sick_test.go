@@ -16,7 +16,7 @@ import (
 func randomImpair(rng *rand.Rand) (i Impair) {
 	some := func(top float64) float64 { return float64(rng.IntN(2)) * rng.Float64() * top }
 	for range 1 + rng.IntN(3) {
-		switch rng.IntN(11) {
+		switch rng.IntN(13) {
 		case 0:
 			i.Down = rng.IntN(2) == 0
 		case 1:
@@ -37,6 +37,10 @@ func randomImpair(rng *rand.Rand) (i Impair) {
 			i.Jitter, i.Dist = time.Duration(some(5000)), []Dist{"", Uniform, Normal, Exponential, Pareto}[rng.IntN(5)]
 		case 10:
 			i.Rate = max(rng.Float64(), 1e-3)
+		case 11:
+			i.Corrupt, i.Poison = Corrupt{Share: some(1), Region: []Region{"", RegionHeader, RegionPayload, RegionLLR, RegionFCS}[rng.IntN(5)], Bits: rng.IntN(33)}, some(0.3)
+		case 12:
+			i.Exact, i.CCLoss, i.SetLoss.Share = Hits{{First: 1, Last: 5, Do: Deed(rng.IntN(int(numDeeds)))}, {First: 3, Last: 1000, Do: Deed(rng.IntN(int(numDeeds)))}}, some(1), some(1)
 		}
 	}
 	return i
@@ -231,7 +235,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 		far := newRig(t, r.p.cfg, nil)
 		var flying []*Frame
 		r.far = func(f *Frame) { flying = append(flying, f) }
-		arrived, offered := uint64(0), uint64(0)
+		arrived, offered, data := uint64(0), uint64(0), packet(false, 0, 17, 4793, 2)
 		land := func() {
 			slices.SortStableFunc(flying, func(a, b *Frame) int { return cmp.Compare(a.Due, b.Due) })
 			for len(flying) > 0 && flying[0].Due <= r.now {
@@ -258,7 +262,9 @@ func TestNothingIsLostSilently(t *testing.T) {
 			default:
 				for range 1 + rng.IntN(4) {
 					offered++
-					r.p.Offer(r.now, rng.IntN(NumQueues), r.frame(14+rng.IntN(1+rng.IntN(9000)), 0))
+					f := r.frame(14+rng.IntN(1+rng.IntN(9000)), 0)
+					copy(f.B, data)
+					r.p.Offer(r.now, rng.IntN(NumQueues), f)
 				}
 			}
 		}
@@ -272,7 +278,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 		if out := c[TxFrames] + c[DropQueue] + c[DropDown] + c[DropWatchdog]; offered != out || r.p.QueueLen() != 0 || r.p.Backlog() != 0 || c[QueueBytes] != 0 {
 			t.Errorf("seed %d: %d frames offered, %d accounted for, %d wait: %v", seed, offered, out, r.p.QueueLen(), c)
 		}
-		in := arrived + c[DropBlack] + c[DropLoss] + c[DropBurst] + d[DropCut] + d[DropFCS]
+		in := arrived + c[DropBlack] + c[DropLoss] + c[DropBurst] + c[DropExact] + d[DropCut] + d[DropFCS] + d[DropPoisoned] + d[DropPreamble]
 		if c[TxFrames]+c[TxTwice] != in || d[RxFrames] != arrived || len(flying) != 0 || r.pool.Out() != 0 {
 			t.Errorf("seed %d: %d frames sent and %d sent twice, %d accounted for, %d fly, %d buffers out: %v %v", seed, c[TxFrames], c[TxTwice], in,
 				len(flying), r.pool.Out(), c, d)
@@ -289,7 +295,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 		if t.Failed() || round < 199 {
 			continue
 		}
-		for _, k := range []Counter{DropQueue, DropDown, DropWatchdog, DropBlack, DropLoss, DropBurst, DropCut, DropFCS, TxTwice, PauseRx} {
+		for _, k := range []Counter{DropQueue, DropDown, DropWatchdog, DropBlack, DropLoss, DropBurst, DropCut, DropFCS, DropPoisoned, DropPreamble, DropExact, TxTwice, PauseRx} {
 			if seen[k] < 20 {
 				t.Errorf("%s happened %d times in all rounds: the test does not look at it", k, seen[k])
 			}
