@@ -39,7 +39,7 @@ func linkCommand() *cli.Command {
 					"                               random delay in addition: uniform, normal, exponential or pareto\n" +
 					"  rate=25%    rate=100Gbps     of the link's rate\n" +
 					"  blackhole                    carrier up, nothing arrives\n" +
-					"  llr=on                       link layer retry, of both directions; a port that has given up for good goes on after off and on\n" +
+					"  llr=on                       link layer retry, of both directions; llr=reinit as uetlab llr reinit\n" +
 					"  cbfc=off                     no credits, of both directions, from the next run on; cbfc=on where the topology has them\n" +
 					"  down",
 				examples: []string{"uetlab link set leaf0-spine0 loss=0.1%", "uetlab link set leaf0-spine0 delay=+2us rate=25% --from leaf0",

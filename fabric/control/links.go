@@ -23,7 +23,27 @@ func (l linkDeed) span() (first, last vt.Time) {
 	return first, last
 }
 
-func (l linkDeed) check(*Daemon) error { return nil } // each fault has been looked at when it was read
+// check looks whether there will be link layer retry where ports are to shake hands anew; the rest of each fault has been looked at when it was read.
+func (l linkDeed) check(d *Daemon) error {
+	for i := range l {
+		if l[i].Set.ReInit == nil {
+			continue
+		}
+		on := d.faults.Final(l[i].Link).LLR
+		for _, w := range append(slices.Clone(d.armed), l) {
+			links, _ := w.(linkDeed)
+			for k := range links {
+				if f := &links[k]; f.Link == l[i].Link && f.Set.LLR != nil && f.At <= l[i].At {
+					on = *f.Set.LLR
+				}
+			}
+		}
+		if !on {
+			return wrong(faults.NoRetry(d.plan.Links[l[i].Link].Name))
+		}
+	}
+	return nil
+}
 
 func (l linkDeed) tell(d *Daemon, when func(at vt.Time) string) {
 	for i := range l {
