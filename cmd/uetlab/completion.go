@@ -101,7 +101,11 @@ func complete(ctx context.Context, before []string, prefix string) []string {
 	case cmd == nil:
 		return matching(topNames(), prefix)
 	case len(cmd.Subcommands) > 0 && len(l.args) == 0:
-		return matching(names(cmd.Subcommands), prefix)
+		words := names(cmd.Subcommands)
+		if cmd.ArgsUsage != "" {
+			words = append(words, argValues(ctx, l)...)
+		}
+		return matching(words, prefix)
 	}
 	return matching(argValues(ctx, l), prefix)
 }
