@@ -90,6 +90,7 @@ func TestLLR17_FlushUntilTheOperatorSaysSo(t *testing.T) {
 	want = play(script)
 	l.ok(t, "chaos", file)
 	same(t, "a run without", l.run(t, run...), want)
+	l.ok(t, "clock", "pause")
 	l.ok(t, "clock", "step", "5ms")
 	l.ok(t, "clock", "resume")
 	if s := l.directionOf(t, link, host); s.TX.State != llr.Flush.String() || s.TX.InNs["FLUSH"] < 10_000_000 {
@@ -133,7 +134,10 @@ func TestRestartedNodesShakeHands(t *testing.T) {
 		same(t, "a run after a restart of "+node, l.run(t, run...), want)
 	}
 	for _, node := range []string{"host2", "leaf0"} {
-		p := l.busy(t)
+		l.clockTo(t, "cap", "5000")
+		before := dataSent(l.counters(t))
+		p := l.startRun(t, "permutation", "--size", "8MiB")
+		until(t, "packets", func() bool { return p.ended() || dataSent(l.counters(t)) > before+20 })
 		for _, n := range decode[[]api.NodeStatus](t, l.ok(t, "ps", "--format", "json")) {
 			if n.Name == node {
 				if err := syscall.Kill(n.Pid, syscall.SIGKILL); err != nil {
