@@ -135,7 +135,7 @@ func TestRestartedNodesShakeHands(t *testing.T) {
 	}
 	for _, node := range []string{"host2", "leaf0"} {
 		l.clockTo(t, "cap", "5000")
-		before := dataSent(l.counters(t))
+		before, deaths := dataSent(l.counters(t)), strings.Count(l.ok(t, "events"), "died")
 		p := l.startRun(t, "permutation", "--size", "8MiB")
 		until(t, "packets", func() bool { return p.ended() || dataSent(l.counters(t)) > before+20 })
 		for _, n := range decode[[]api.NodeStatus](t, l.ok(t, "ps", "--format", "json")) {
@@ -145,10 +145,11 @@ func TestRestartedNodesShakeHands(t *testing.T) {
 				}
 			}
 		}
+		until(t, "the lab to notice", func() bool { return strings.Count(l.ok(t, "events"), "died") > deaths })
+		l.clockTo(t, "auto") // without a switch the run goes on until end points give up
 		if a := p.wait(); a.code == 0 {
 			t.Errorf("%s was killed, and the run says nothing: %v", node, a)
 		}
-		l.clockTo(t, "auto")
 		l.ok(t, "restart", node)
 		advance("a run in which " + node + " was killed")
 		same(t, "a run after "+node+" was killed in one", l.run(t, run...), want)
