@@ -121,7 +121,8 @@ func TestRestartedNodesShakeHands(t *testing.T) {
 		until(t, "all ports to advance after "+what, func() bool {
 			list := decode[[]api.LLR](t, l.ok(t, "llr", "--format", "json"))
 			for _, x := range list {
-				if x.TX.State != llr.Advance.String() || x.RX.State != llr.SendAcks.String() || x.TX.Next != x.RX.Next {
+				// Where a run was aborted a frame of it may have come after its end: NACK_SENT then, until the frame expected comes.
+				if x.TX.State != llr.Advance.String() || x.RX.State == llr.RXOff.String() || x.TX.Next != x.RX.Next {
 					return false
 				}
 			}
