@@ -152,11 +152,11 @@ func BenchmarkPortLLR(b *testing.B) {
 		n, lose int
 	}{{"64B", wire.EthLen + 50, 5000}, {"4096B", 4096, 200}} {
 		for _, name := range loadNames {
-			w := wireloads(name, size.lose)
-			for range 20_000 {
-				w.frame(size.n)
-			}
 			b.Run(name+"/"+size.name, func(b *testing.B) {
+				w := wireloads(name, size.lose)
+				for range 20_000 {
+					w.frame(size.n)
+				}
 				b.ReportAllocs()
 				again := w.p[0].C.LLR()[llr.TxReplayed]
 				for b.Loop() {
