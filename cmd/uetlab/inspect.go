@@ -273,6 +273,13 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(l.CBFC, plan.Links[id].CBFC)}})}
 	if l.LLR {
 		ts = append(ts, retryTable(plan.Retry(id)))
+		list, err := cl.LLR(c.ctx, l.Name)
+		if err != nil {
+			return err
+		}
+		if len(list) > 0 { // nobody is asked who is dead
+			ts = append(ts, llrTable(list))
+		}
 	}
 	return append(ts, directionTable(l)).write(c)
 }
