@@ -9,7 +9,9 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fep"
+	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/workload"
 	"github.com/uetlab/uetlab/workload/matrix"
@@ -33,6 +35,46 @@ func TestPFC02_IncastLosesNothing(t *testing.T) {
 		pfcIncast(t, fabric, "off", false)
 		pfcIncast(t, fabric, "on", true)
 	}
+}
+
+// PFC-02 with LLR turned off and on again while the incast runs, and links that lose frames meanwhile: what a switch has set aside has room for whole windows
+// that are sent again after a pause.
+func TestPFC02_RetryTurnedOnLive(t *testing.T) {
+	plan, f := fromFile(t, fmt.Sprintf(lossless, "{kind: star, hosts: 9}", "on"), nil)
+	var list []faults.Fault
+	for id := range plan.Links {
+		for i, words := range [][]string{{"llr=off"}, {"llr=on"}, {"ber=1e-6"}, {"ber=off"}} {
+			set, err := faults.ParseSettings(words)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, faults.Fault{At: t0.Add(time.Duration(30+10*i) * time.Microsecond), Link: id, From: faults.Both, Op: faults.Change, Set: set})
+		}
+	}
+	list[2].At, list[3].At = t0.Add(60*time.Microsecond), t0.Add(160*time.Microsecond)
+	b, err := faults.New(plan).Schedule(list...)
+	if err == nil {
+		err = b.Each(f.Change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := f.Run(spec(t, plan, workload.Incast, 2<<20, 1), t0, Options{})
+	if err != nil || !*res.Correct {
+		t.Fatalf("correct %v, %v", *res.Correct, err)
+	}
+	var stopped, again, refused uint64
+	for _, n := range f.nodes {
+		for _, p := range n.Ports {
+			stopped += p.C[link.PauseRx]
+			again += p.C.LLR()[llr.TxReplayed]
+			refused += p.C[link.DropQueue] + p.C[link.DropTrim]
+		}
+	}
+	if refused != 0 || res.Trims != 0 || res.Retransmits != 0 || stopped == 0 || again == 0 {
+		t.Errorf("%d frames found no room, %d trimmed, %d retransmits; %d PFC frames, %d frames sent again", refused, res.Trims, res.Retransmits, stopped, again)
+	}
+	t.Logf("%d PFC frames, %d frames sent again", stopped, again)
 }
 
 // pfcIncast runs an incast in a lossless class, with the headroom worked out or much less.

@@ -155,6 +155,9 @@ func (f *Fabric) Change(node int, changes ...ctl.Change) error {
 // Queues tells of the egress queues of a node that have seen a frame.
 func (f *Fabric) Queues(node int) []ctl.Queue { return f.nodes[node].Queues() }
 
+// Retries tells of the ports of a node that have link layer retry, as they are now.
+func (f *Fabric) Retries(node int) []ctl.LLRPort { return f.nodes[node].Retries(f.now) }
+
 // Run runs a workload from t0 on, and gives what a lab would give, but for wall times.
 func (f *Fabric) Run(spec workload.Spec, t0 vt.Time, opt Options) (workload.Result, error) {
 	if len(spec.Nodes) != spec.Ranks {

@@ -148,7 +148,7 @@ func (l *line) check() error {
 		}
 		return nil
 	}
-	if len(cmd.Subcommands) > 0 && len(l.args) > 0 && l.args[0] != "help" {
+	if len(cmd.Subcommands) > 0 && cmd.ArgsUsage == "" && len(l.args) > 0 && l.args[0] != "help" {
 		return unknownCommand(l.names()+" ", l.args[0], names(cmd.Subcommands))
 	}
 	valid := flagNames(cmd, true)

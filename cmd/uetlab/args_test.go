@@ -112,7 +112,7 @@ func parseOnly(words []string) error {
 	}
 	ran := false
 	walk(cmds, func(_ []string, c *cli.Command) {
-		if c.Action != nil && !(len(c.Subcommands) > 0 && c.Name != "clock") {
+		if c.Action != nil && !(len(c.Subcommands) > 0 && c.Name != "clock" && c.ArgsUsage == "") {
 			c.Action = func(*cli.Context) error { ran = true; return nil }
 		}
 	})

@@ -101,7 +101,11 @@ func complete(ctx context.Context, before []string, prefix string) []string {
 	case cmd == nil:
 		return matching(topNames(), prefix)
 	case len(cmd.Subcommands) > 0 && len(l.args) == 0:
-		return matching(names(cmd.Subcommands), prefix)
+		words := names(cmd.Subcommands)
+		if cmd.ArgsUsage != "" {
+			words = append(words, argValues(ctx, l)...)
+		}
+		return matching(words, prefix)
 	}
 	return matching(argValues(ctx, l), prefix)
 }
@@ -179,7 +183,7 @@ func fepWords() (words []string) {
 func argValues(ctx context.Context, l *line) []string {
 	first := len(l.args) == 0
 	switch name := l.names(); {
-	case name == "phy" || name == "link fail" || name == "link restore" || name == "link flap":
+	case name == "phy" || name == "link fail" || name == "link restore" || name == "link flap" || name == "llr" || name == "llr reinit":
 		return linksOf(ctx, l.flags)
 	case name == "link set" && !first:
 		return settingWords()

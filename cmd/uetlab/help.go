@@ -149,7 +149,10 @@ func synopsis(l *line) string {
 	if len(c.Flags) > 0 {
 		s += " [FLAGS]"
 	}
-	if len(c.Subcommands) > 0 {
+	switch {
+	case len(c.Subcommands) > 0 && c.ArgsUsage != "":
+		return s + " " + c.ArgsUsage + "\n  " + s + " COMMAND"
+	case len(c.Subcommands) > 0:
 		return s + " COMMAND"
 	}
 	return strings.TrimSpace(s + " " + c.ArgsUsage)

@@ -291,6 +291,13 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	ts := tables{facts(rows)}
 	if l.LLR {
 		ts = append(ts, retryTable(plan.Retry(id)))
+		list, err := cl.LLR(c.ctx, l.Name)
+		if err != nil {
+			return err
+		}
+		if len(list) > 0 { // nobody is asked who is dead
+			ts = append(ts, llrTable(list))
+		}
 	}
 	return append(ts, directionTable(l)).write(c)
 }

@@ -49,7 +49,7 @@ func linkCommand() *cli.Command {
 					"  setloss=5%  setloss=100%,nack\n" +
 					"                               of ordered sets are lost: of all, or of ack, nack, init, echo, cf\n" +
 					"  ccloss=100%                  of CC_Updates are lost\n" +
-					"  llr=on                       link layer retry, of both directions; a port that has given up for good goes on after off and on\n" +
+					"  llr=on                       link layer retry, of both directions; llr=reinit as uetlab llr reinit\n" +
 					"  cbfc=off                     no credits, of both directions, from the next run on; cbfc=on where the topology has them\n" +
 					"  down",
 				examples: []string{"uetlab link set leaf0-spine0 loss=0.1%", "uetlab link set leaf0-spine0 delay=+2us rate=25% --from leaf0",

@@ -29,6 +29,7 @@ func TestOutput(t *testing.T) {
 		"clock": "clock show", "run": "run permutation --check",
 		"stats": "stats", "stats-node": "stats host0", "events": "events",
 		"lldp": "lldp", "lldp-detail": "lldp host0 --detail", "phy": "phy", "phy-detail": "phy host0-host1 --detail",
+		"llr": "llr", "llr-detail": "llr host0-host1 --detail", "llr-reinit": "llr reinit host0-host1 --from host0 --at +30us",
 		"cc": "cc", "paths": "paths host0 host1", "paths-none": "paths host1 host0 --evs 2",
 		"pdc": "pdc", "pdc-all": "pdc host0 --all", "pdc-state": "pdc --state failed,opening", "pdc-none": "pdc --state linger",
 	} {
@@ -170,6 +171,10 @@ func TestRequestsSayWhatTheCommandLineSays(t *testing.T) {
 		{"phy", `GET /v1/phy`},
 		{"phy leaf0-spine0 leaf0:eth1 --detail", `GET /v1/phy?link=leaf0-spine0&link=leaf0%3Aeth1`},
 		{"link set host0-host1 ucr=1e-6 rawber=2e-4", `POST /v1/links/host0-host1 {"op":"set","set":{"ucr":0.000001,"rawBer":0.0002}}`},
+		{"llr", `GET /v1/llr`},
+		{"llr host0-host1 --detail", `GET /v1/llr?link=host0-host1`},
+		{"llr reinit host0-host1 --from host1 --at 1ms", `POST /v1/links/host0-host1 {"op":"set","from":"host1","set":{"llrReInit":true},"at":"1ms"}`},
+		{"link set host0-host1 llr=reinit", `POST /v1/links/host0-host1 {"op":"set","set":{"llrReInit":true}}`},
 		{"pdc", `GET /v1/pdcs`},
 		{"cc host1", `GET /v1/cc?node=host1`},
 		{"cc host0 --trace -", `GET /v1/cc/windows?node=host0`},

@@ -14,6 +14,7 @@ import (
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/sim"
+	"github.com/uetlab/uetlab/switchd"
 )
 
 // simFaults are what --link, --chaos and a matrix do to the links and switches of a simulated fabric.
@@ -122,6 +123,13 @@ func (s *simFaults) schedule(fabric *sim.Fabric, plan *topology.Plan, from vt.Ti
 	if s.script != nil {
 		list = append(list, s.script.Faults(t0)...)
 		switches = s.script.Switches(t0)
+	}
+	for i := range list {
+		if on := list[i].Set.LLR; on != nil && *on {
+			if err := faults.Headroom(plan, list[i].Link, func(node int) *switchd.Settings { return plan.Nodes[node].Switch }); err != nil {
+				return t0, faultError(err)
+			}
+		}
 	}
 	batch, err := faults.New(plan).Schedule(list...)
 	if err != nil {

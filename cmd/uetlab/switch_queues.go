@@ -48,7 +48,6 @@ func queueTable(queues []api.QueueStats) table {
 
 // depthTable draws the depth histogram of a queue up to its last bucket that counts.
 func depthTable(q *api.QueueStats) table {
-	const width = 40
 	t := table{columns: []string{q.Node + ":" + q.Port + " " + q.Class, "FRAMES", ""}}
 	var most uint64
 	last := -1
@@ -58,13 +57,18 @@ func depthTable(q *api.QueueStats) table {
 		}
 	}
 	for i, n := range q.Depth[:last+1] {
-		bar := strings.Repeat("#", int(n*width/most))
-		if n > 0 && bar == "" {
-			bar = "." // there are some
-		}
-		t.add(bucketName(i), n, bar)
+		t.add(bucketName(i), n, bar(n, most))
 	}
 	return t
+}
+
+// bar draws n as a part of most, which is not 0.
+func bar(n, most uint64) string {
+	const width = 40
+	if s := strings.Repeat("#", int(n*width/most)); s != "" || n == 0 {
+		return s
+	}
+	return "." // there are some
 }
 
 // bucketName says what frames of a bucket found waiting.

@@ -8,6 +8,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/switchd"
 )
 
 // linkDeed is a list of faults.
@@ -23,7 +24,31 @@ func (l linkDeed) span() (first, last vt.Time) {
 	return first, last
 }
 
-func (l linkDeed) check(*Daemon) error { return nil } // each fault has been looked at when it was read
+// check looks whether there will be link layer retry where ports are to shake hands anew, and room for it where it is turned on; the rest of each fault has
+// been looked at when it was read.
+func (l linkDeed) check(d *Daemon) error {
+	if err := l.roomForRetry(d); err != nil {
+		return err
+	}
+	for i := range l {
+		if l[i].Set.ReInit == nil {
+			continue
+		}
+		on := d.faults.Final(l[i].Link).LLR
+		for _, w := range append(slices.Clone(d.armed), l) {
+			links, _ := w.(linkDeed)
+			for k := range links {
+				if f := &links[k]; f.Link == l[i].Link && f.Set.LLR != nil && f.At <= l[i].At {
+					on = *f.Set.LLR
+				}
+			}
+		}
+		if !on {
+			return wrong(faults.NoRetry(d.plan.Links[l[i].Link].Name))
+		}
+	}
+	return nil
+}
 
 func (l linkDeed) tell(d *Daemon, when func(at vt.Time) string) {
 	for i := range l {
@@ -74,6 +99,24 @@ func (d *Daemon) fault(s api.FaultStep) (f faults.Fault, err error) {
 	return f, wrong(f.Check(d.plan))
 }
 
+// roomForRetry says whether switches have room for what link layer retry may send again after a pause, where it is to be turned on.
+func (l linkDeed) roomForRetry(d *Daemon) error {
+	for i := range l {
+		if on := l[i].Set.LLR; on != nil && *on {
+			if err := faults.Headroom(d.plan, l[i].Link, d.finally); err != nil {
+				return wrong(err)
+			}
+		}
+	}
+	return nil
+}
+
+// finally gives the settings of a switch when all has happened that is scheduled.
+func (d *Daemon) finally(node int) *switchd.Settings {
+	set := d.settings.at(node, vt.Never)
+	return &set
+}
+
 // wrong words what a change is refused for.
 func wrong(err error) error {
 	var e *faults.Error
@@ -96,6 +139,9 @@ func later(list []faults.Fault, by vt.Time) []faults.Fault {
 // for the time when the fabric has converged.
 func (l linkDeed) schedule(ctx context.Context, d *Daemon, held vt.Time) (done, error) {
 	var none done
+	if err := l.roomForRetry(d); err != nil {
+		return none, err
+	}
 	d.faults.Settle(held)
 	b, err := d.faults.Schedule(l...)
 	if err != nil {

@@ -89,6 +89,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.ccs(ch, l.Name)
 	c.queues(ch, l.Name)
 	c.phy(ch, l.Name)
+	c.llrs(ch, l.Name)
 }
 
 func (c collector) port(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string, page *clock.NodePage, p *topology.Node, q int) {

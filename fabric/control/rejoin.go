@@ -21,22 +21,20 @@ func (d *Daemon) nodeDied(n *node) {
 }
 
 // settleLinks takes all links of a node down or up, as the node is dead or lives at the moment: it may be back before the
-// links of the one that died are all down. A link to another node that is dead stays down.
+// links of the one that died are all down. A link to another node that is dead stays down. What else is wrong with them, wrong bits of the topology's for
+// example, stays so.
 func (d *Daemon) settleLinks(n *node) {
 	n.fate.Lock()
 	defer n.fate.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), runWait)
 	defer cancel()
-	op := api.LinkOpRestore
-	if n.isDead() {
-		op = api.LinkOpFail
-	}
+	down := n.isDead()
 	for _, q := range d.plan.Nodes[n.id].Ports {
-		if op == api.LinkOpRestore && d.nodes[q.Peer].isDead() {
+		if !down && d.nodes[q.Peer].isDead() {
 			continue
 		}
 		l := &d.plan.Links[q.Link]
-		if _, err := d.changeLink(ctx, l.Name, api.LinkChange{Op: op}); err != nil {
+		if _, err := d.changeLink(ctx, l.Name, api.LinkChange{Op: api.LinkOpSet, Set: api.LinkSet{Down: &down}}); err != nil {
 			d.log.Warn("links of a node", "node", n.name, "link", l.Name, "err", err)
 		}
 	}

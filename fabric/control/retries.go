@@ -8,9 +8,10 @@ import (
 	"github.com/uetlab/uetlab/internal/link/llr"
 )
 
-// retries is what link layer retry did at the ports of a node.
+// retries is what link layer retry did at a port.
 type retries struct {
 	replays, flushes, flushed uint64
+	state                     llr.State
 }
 
 // portLLR reads a port's counters of link layer retry; used is false where there never was any.
@@ -34,26 +35,32 @@ func linkCounters(page *clock.NodePage, port int) func(link.Counter) bool {
 	}
 }
 
-// retries sums the retries of every node.
-func (d *Daemon) retries() []retries {
-	all := make([]retries, len(d.nodes))
+// retries gives what each port of each node has done.
+func (d *Daemon) retries() [][]retries {
+	all := make([][]retries, len(d.nodes))
 	for i, n := range d.nodes {
-		for q := range d.plan.Nodes[i].Ports {
+		all[i] = make([]retries, len(d.plan.Nodes[i].Ports))
+		for q := range all[i] {
 			c, _ := portLLR(n.page, q)
-			all[i].replays += c[llr.TxReplay]
-			all[i].flushes += c[llr.TxFlushes]
-			all[i].flushed += c[llr.TxFlushed]
+			all[i][q] = retries{replays: c[llr.TxReplay], flushes: c[llr.TxFlushes], flushed: c[llr.TxFlushed], state: stateOf(&c)}
 		}
 	}
 	return all
 }
 
-// tellRetries says in an event for each node whose ports have given up how often they have since before.
-func (d *Daemon) tellRetries(before []retries) {
-	for i, now := range d.retries() {
-		if was := before[i]; now.flushes > was.flushes {
-			d.event("llr", d.nodes[i].name, "", fmt.Sprintf("in the run: LLR gave up %d times, with %d frames unacknowledged; %d replays",
-				now.flushes-was.flushes, now.flushed-was.flushed, now.replays-was.replays))
+// tellRetries says in an event for each port that has given up how often it has since before, and what to do if it stays so.
+func (d *Daemon) tellRetries(before [][]retries) {
+	for i, ports := range d.retries() {
+		for q, now := range ports {
+			was, link := before[i][q], d.plan.Links[d.plan.Nodes[i].Ports[q].Link].Name
+			if now.flushes > was.flushes {
+				d.event("llr", d.nodes[i].name, link, fmt.Sprintf("in the run: LLR of %s gave up %d times, with %d frames unacknowledged; %d replays",
+					d.plan.Nodes[i].Ports[q].Name, now.flushes-was.flushes, now.flushed-was.flushed, now.replays-was.replays))
+			}
+			if now.state == llr.Flush {
+				d.event("llr", d.nodes[i].name, link, fmt.Sprintf("LLR of %s stays in FLUSH until somebody says `uetlab llr reinit %s --from %s`, or the next run begins",
+					d.plan.Nodes[i].Ports[q].Name, link, d.nodes[i].name))
+			}
 		}
 	}
 }
@@ -64,5 +71,7 @@ func (d *Daemon) llrState(node, port int) string {
 	if !used {
 		return ""
 	}
-	return llr.State(min(c[llr.TxState], uint64(llr.Flush))).String()
+	return stateOf(&c).String()
 }
+
+func stateOf(c *llr.Counters) llr.State { return llr.State(min(c[llr.TxState], uint64(llr.Flush))) }

@@ -75,6 +75,17 @@ func (w switchDeed) schedule(ctx context.Context, d *Daemon, held vt.Time) (done
 	if err != nil {
 		return none, err
 	}
+	for _, node := range w.Nodes {
+		for _, q := range d.plan.Nodes[node].Ports {
+			if !d.faults.Final(q.Link).LLR {
+				continue
+			}
+			if err := faults.Headroom(d.plan, q.Link, d.finally); err != nil {
+				d.settings.drop(e)
+				return none, wrong(err)
+			}
+		}
+	}
 	undo := func() { d.takeBack(d.settings.remove(e)) }
 	if err := d.send(ctx, changes); err != nil {
 		undo()

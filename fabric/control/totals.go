@@ -18,7 +18,7 @@ type totals struct {
 	deaths       int64
 	queues       [][]ctl.Queue // by node
 	failed       []uint64      // PDCs, by node
-	retries      []retries     // by node
+	retries      [][]retries   // by node and port
 }
 
 func (d *Daemon) counters() totals {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -330,15 +331,32 @@ func (c *settler) pfc() {
 // more, since a pause does not stop replays.
 func (c *settler) headroom() int64 {
 	most := int64(0)
-	for _, port := range c.node.Ports {
-		under := mulDiv(port.Rate, int64(2*port.Delay+c.node.Latency+c.plan.Nodes[port.Peer].Latency), 8*int64(time.Second))
-		frames := int64(framesInHeadroom*wire.LineBytes(port.MTU+ethernetHeader) + wire.LineBytes(pfcFrame))
-		if port.LLR != nil {
-			under += port.LLR.Bytes
-		}
-		most = max(most, under+frames)
+	for i := range c.node.Ports {
+		most = max(most, c.plan.headroom(c.node, i, c.node.Ports[i].LLR))
 	}
 	return most
+}
+
+// headroom is that of one port, with that retry.
+func (p *Plan) headroom(n *Node, i int, retry *llr.Config) int64 {
+	port := &n.Ports[i]
+	under := mulDiv(port.Rate, int64(2*port.Delay+n.Latency+p.Nodes[port.Peer].Latency), 8*int64(time.Second))
+	if retry != nil {
+		under += retry.Bytes
+	}
+	return under + int64(framesInHeadroom*wire.LineBytes(port.MTU+ethernetHeader)+wire.LineBytes(pfcFrame))
+}
+
+// RetryNeeds is the headroom that lossless queues of a switch with settings s must have and have not if link layer retry is on at one of its ports: they have room for
+// what is under way when a pause takes effect, but not for what may be sent again then. 0: they have it, or had no
+// room for that before.
+func (p *Plan) RetryNeeds(node, port int, s *switchd.Settings) int64 {
+	n := &p.Nodes[node]
+	need := p.headroom(n, port, p.Retry(n.Ports[port].Link))
+	if !slices.ContainsFunc(s.Queues[:], func(q switchd.Queue) bool { return q.Lossless }) || s.PFC.Headroom >= need || s.PFC.Headroom < p.headroom(n, port, nil) {
+		return 0
+	}
+	return need
 }
 
 // largestFrame is the longest that any port of the switch carries, without FCS.

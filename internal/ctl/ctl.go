@@ -80,6 +80,7 @@ type Change struct {
 	Impair *link.Impair `json:"impair,omitempty"` // the port's sending side
 	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
 	Retry  *Retry       `json:"retry,omitempty"`  // link layer retry, at both ends at once
+	ReInit *bool        `json:"reInit,omitempty"` // the sending side shakes hands anew; false: it was to, and is not
 	Credit *Credit      `json:"credit,omitempty"` // credit-based flow control from the next run on, at both ends at once
 	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
 
@@ -105,7 +106,7 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, lldp, phy, series, switch, carrier, rewire, job, poked, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, lldp, llr, phy, series, switch, carrier, rewire, job, poked, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`

@@ -73,6 +73,11 @@ func (f *Fault) Check(plan *topology.Plan) error {
 				return err
 			}
 		}
+		if f.Set.ReInit != nil {
+			if err := f.checkReInit(plan, l); err != nil {
+				return err
+			}
+		}
 		if f.Set.CBFC != nil {
 			if err := f.checkCBFC(l); err != nil {
 				return err
@@ -95,6 +100,19 @@ func (f *Fault) checkLLR(plan *topology.Plan, l *topology.Link) error {
 	}
 	for _, e := range []topology.End{l.A, l.B} {
 		if n := &plan.Nodes[e.Node]; n.Kind == topology.KindHost && *f.Set.LLR {
+			return problem("", "llr: %s at link %s is a plain host and knows nothing of it", n.Name, l.Name)
+		}
+	}
+	return nil
+}
+
+// checkReInit wants what a new handshake needs of a link, but that there is link layer retry: that is a question of time.
+func (f *Fault) checkReInit(plan *topology.Plan, l *topology.Link) error {
+	if !*f.Set.ReInit || f.Set.LLR != nil {
+		return problem("give one of llr=on, llr=off, llr=reinit", "llr of link %s: a new handshake, and something else at once", l.Name)
+	}
+	for _, e := range []topology.End{l.A, l.B} {
+		if n := &plan.Nodes[e.Node]; n.Kind == topology.KindHost {
 			return problem("", "llr: %s at link %s is a plain host and knows nothing of it", n.Name, l.Name)
 		}
 	}

@@ -189,6 +189,10 @@ func (s *State) Schedule(list ...Fault) (*Batch, error) {
 	before := slices.Clone(s.pending)
 	s.pending = append(s.pending, ops...)
 	slices.SortStableFunc(s.pending, func(a, b op) int { return cmp.Compare(a.At, b.At) })
+	if err := s.checkReInit(s.batches); err != nil {
+		s.pending = before
+		return nil, err
+	}
 	b := s.emit(s.batches)
 	if b.prefixes > maxPrefixes {
 		s.pending = before
@@ -201,12 +205,36 @@ func (s *State) Schedule(list ...Fault) (*Batch, error) {
 	return b, nil
 }
 
+// checkReInit says whether links of a batch have link layer retry when their ports are to shake hands anew.
+func (s *State) checkReInit(batch uint64) error {
+	on := make([]bool, len(s.settled))
+	for i := range on {
+		on[i] = s.settled[i].LLR
+	}
+	for i := range s.pending {
+		o := &s.pending[i]
+		if o.Op != Change {
+			continue
+		}
+		put(&on[o.Link], o.Set.LLR)
+		if o.batch == batch && o.Set.ReInit != nil && !on[o.Link] {
+			return NoRetry(s.plan.Links[o.Link].Name)
+		}
+	}
+	return nil
+}
+
+// NoRetry is the error of a new handshake on a link without link layer retry.
+func NoRetry(link string) error {
+	return problem(fmt.Sprintf("turn it on: uetlab link set %s llr=on", link), "llr reinit: link %s has no link layer retry then", link)
+}
+
 // Undo takes a batch back of which some nodes may have been told: it gives what to tell all, at the same times. Something
 // is scheduled at these times still, which must follow whatever is scheduled ahead of it.
 func (s *State) Undo(b *Batch) *Batch {
 	for i := range s.pending {
 		if o := &s.pending[i]; o.batch == b.id {
-			o.Op, o.Set = undone, Set{LLR: o.Set.LLR, CBFC: o.Set.CBFC} // ports that were told of these must be told again
+			o.Op, o.Set = undone, Set{LLR: o.Set.LLR, CBFC: o.Set.CBFC, ReInit: o.Set.ReInit} // ports that were told of these must be told again
 		}
 	}
 	return s.emit(b.id)
@@ -306,12 +334,29 @@ func (e *emission) link(ops []op, id int, before *Link, anew bool) {
 		}
 		e.both(p, c)
 	}
+	e.handshakes(ops, id)
 	if now.CBFC != before.CBFC || anew && slices.ContainsFunc(ops, func(o op) bool { return o.Link == id && o.Set.CBFC != nil }) {
 		c := ctl.Change{At: at, Credit: &ctl.Credit{}}
 		if now.CBFC {
 			c.Credit.CBFC = p.CBFC
 		}
 		e.both(p, c)
+	}
+}
+
+// handshakes tells sending ports of a link to shake hands anew, or no longer to do so. That depends on nothing else: only the batch itself is told.
+func (e *emission) handshakes(ops []op, id int) {
+	p := &e.s.plan.Links[id]
+	for _, o := range ops {
+		if o.Link != id || o.batch != e.batch || o.Set.ReInit == nil {
+			continue
+		}
+		again := o.Op != undone
+		for _, end := range []topology.End{p.A, p.B} {
+			if o.From == Both || o.From == end.Node {
+				e.tell(end.Node, ctl.Change{At: o.At, Port: end.Port, ReInit: &again})
+			}
+		}
 	}
 }
 

@@ -46,6 +46,14 @@ func settings() []setting {
 	}
 	down, up := onOff(func(s *Set) **bool { return &s.Down })
 	retry, single := onOff(func(s *Set) **bool { return &s.LLR })
+	retryOrAgain := func(s *Set, v string) bool {
+		if v != "reinit" {
+			return retry(s, v)
+		}
+		again := true
+		s.ReInit = &again
+		return true
+	}
 	credit, free := onOff(func(s *Set) **bool { return &s.CBFC })
 	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
 	return append([]setting{
@@ -63,7 +71,7 @@ func settings() []setting {
 		}, func(s *Set) { s.DelayNs = new(int64) }, false},
 		{"jitter", "jitter=1us or jitter=1us,normal (uniform, normal, exponential, pareto)", readJitter, func(s *Set) { s.JitterNs = new(int64) }, false},
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
-		{"llr", "llr=on or llr=off", retry, single, true},
+		{"llr", "llr=on, llr=off or llr=reinit", retryOrAgain, single, true},
 		{"cbfc", "cbfc=on or cbfc=off", credit, free, true},
 		{"ucr", "ucr=1e-6", probability(ucr, 1), zero(ucr), false},
 		{"rawber", "rawber=2e-4", probability(rawBER, 0.5), zero(rawBER), false},
@@ -265,6 +273,9 @@ func (s *Set) Text() string {
 	out = append(out, s.harmOff()...)
 	if s.LLR != nil {
 		out = append(out, map[bool]string{true: "llr=on", false: "llr=off"}[*s.LLR])
+	}
+	if s.ReInit != nil {
+		out = append(out, "llr=reinit")
 	}
 	if s.CBFC != nil {
 		out = append(out, map[bool]string{true: "cbfc=on", false: "cbfc=off"}[*s.CBFC])

@@ -231,14 +231,7 @@ func TestCBFCLinkDown(t *testing.T) {
 
 // TestCreditsAllocateNothing passes frames through two ports with CBFC in the steady state.
 func TestCreditsAllocateNothing(t *testing.T) {
-	w := newWireload(nil, 0)
-	for i, p := range w.p {
-		cfg := p.cfg
-		cfg.CBFC = testCBFC(2000)
-		w.p[i] = NewPort(i, cfg, wireHost{w, i}, wireHost{w, i})
-		w.p[i].Reset(rand.New(rand.NewPCG(1, uint64(i))))
-		w.p[i].Begin(0)
-	}
+	w := newWireload(nil, testCBFC(2000), 0)
 	for range 20_000 {
 		w.frame(1000)
 	}

@@ -85,7 +85,7 @@ func TestCounterNames(t *testing.T) {
 		if c.IsDrop() {
 			drops |= 1 << c
 		}
-		if c.IsDrop() != strings.HasPrefix(name, "drop_") || c.IsGauge() != (strings.HasPrefix(name, "queue_") || strings.HasPrefix(name, "llr_ring_") || name == "llr_tx_state" || name == "llr_round_trip_time_ns" || strings.HasSuffix(name, "_peak_credits")) {
+		if c.IsDrop() != strings.HasPrefix(name, "drop_") || c.IsGauge() != (strings.HasPrefix(name, "queue_") || strings.HasPrefix(name, "llr_ring_") || name == "llr_tx_state" || name == "llr_rx_state" || name == "llr_round_trip_time_ns" || strings.HasSuffix(name, "_peak_credits")) {
 			t.Errorf("%s: drop %v, gauge %v", name, c.IsDrop(), c.IsGauge())
 		}
 	}

@@ -41,7 +41,7 @@ func (p *Port) LLR() *llr.Config {
 func (p *Port) SetLLR(now vt.Time, cfg *llr.Config) error {
 	if cfg == nil {
 		if p.llr != nil {
-			p.llr.tx.Stop()
+			p.llr.tx.Stop(now)
 			p.llr.rx.Stop()
 			p.retried(now)
 			p.Kick(now)
@@ -60,6 +60,8 @@ func (p *Port) SetLLR(now vt.Time, cfg *llr.Config) error {
 	}
 	p.makeLLR(*cfg)
 	p.llr.tx.Reset(0, p.seed)
+	p.llr.tx.Begin(now)
+	p.llr.rx.Begin(now)
 	if now == p.began { // a run begins: it is all the same which comes first
 		p.llr.rx.Reset(0)
 		p.signal(now)
@@ -117,6 +119,8 @@ func (p *Port) Begin(now vt.Time) {
 		p.resetCredits(now)
 	}
 	if p.llr != nil {
+		p.llr.tx.Begin(now)
+		p.llr.rx.Begin(now)
 		p.signal(now)
 	}
 }
@@ -334,6 +338,7 @@ func (p *Port) receiveLLR(now vt.Time, f *Frame) bool {
 	switch {
 	case f.LLR>>28 == wire.LLREligible && x.rx.On():
 		expected := f.LLR&llr.SeqMask == x.rx.Expected()
+		x.rx.Resent(f.LLR&llr.SeqMask, f.LLR>>20&wire.LLRFlagReplay != 0)
 		deliver = x.rx.Data(now, f.LLR&llr.SeqMask, fcs, len(f.B)+fcsLen)
 		p.answered(now)
 		if !deliver && !expected {
@@ -349,6 +354,10 @@ func (p *Port) receiveLLR(now vt.Time, f *Frame) bool {
 		}
 		f.Release()
 		return false
+	case deliver:
+		c[llr.RxPlain]++
+	default:
+		c[llr.RxPlainBad]++
 	}
 	switch {
 	case deliver:
@@ -380,7 +389,7 @@ func (p *Port) takeSets(now vt.Time, body []byte) {
 		case wire.CtlOSAck, wire.CtlOSNack:
 			p.forget(x.tx.Acked(now, s.Seq(), s.Type() == wire.CtlOSNack))
 		case wire.CtlOSInit:
-			x.rx.Init(s.Seq(), s.InitData())
+			x.rx.Init(now, s.Seq(), s.InitData())
 		case wire.CtlOSInitEcho:
 			x.tx.Echo(now, s.Seq(), s.InitData())
 		case wire.CtlOSCFUpdate:
@@ -403,7 +412,11 @@ func (p *Port) ReInitLLR(now vt.Time) {
 	if p.LLR() == nil {
 		return
 	}
-	p.forget(p.llr.tx.Start(now))
+	gone := p.llr.tx.Start(now)
+	p.forget(gone)
+	if gone.N > 0 && p.crd != nil {
+		p.crd.force(now) // their credits are lost
+	}
 	p.retried(now)
 	p.Kick(now)
 }

@@ -46,15 +46,16 @@ type Node struct {
 	cfg     *ctl.Config
 	inForce *topology.FEPConfig // of the end point, from the latest run on
 
-	names  []string    // of the ports
-	plain  []bool      // those that know no LLR: the far end is no lab node, or time is the wall's
-	lldp   *neighbours // nil: no link has LLDP
-	mem    *Memory
-	part   *part                    // nil: none
-	opened map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
-	report func(workload.RankResult)
-	series *series                 // nil: none is wanted of this run
-	window func(c ctl.ContextPart) // see WatchWindows
+	names   []string    // of the ports
+	plain   []bool      // those that know no LLR: the far end is no lab node, or time is the wall's
+	lldp    *neighbours // nil: no link has LLDP
+	mem     *Memory
+	part    *part                    // nil: none
+	opened  map[uint16]*fep.Endpoint // of ranks within the FEP, by PIDonFEP
+	report  func(workload.RankResult)
+	series  *series                 // nil: none is wanted of this run
+	reInits map[reInit]bool         // scheduled handshakes; false: taken back
+	window  func(c ctl.ContextPart) // see WatchWindows
 
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
@@ -89,7 +90,7 @@ func (m *Memory) take(n int64) []byte {
 func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.RankResult)) (*Node, error) {
 	p := &cfg.Node
 	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: mem.Pool}
-	n := &Node{cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
+	n := &Node{cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}, reInits: map[reInit]bool{}}
 	for i, q := range p.Ports {
 		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC, Interleave: q.Interleave}
 		n.plain = append(n.plain, cfg.Real || !cfg.Peers[i].Lab)
@@ -128,7 +129,7 @@ func (n *Node) makeLinks(cfg *ctl.Config) {
 			p.SetImpair(cfg.Start, imp)
 		}
 		if cfg.Start > 0 && p.LLR() != nil {
-			n.Node.Change(cfg.Start.Add(1), p.ReInitLLR)
+			n.Node.Change(cfg.Start.Add(1), p.JoinLLR)
 		}
 	}
 }
@@ -306,6 +307,9 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 		n.ExpectLLR(c.Port, c.At)
 	}
+	if c.ReInit != nil && !n.plain[c.Port] {
+		n.reInits[reInit{c.At, c.Port}] = *c.ReInit
+	}
 	if c.Credit != nil {
 		if n.plain[c.Port] {
 			return nil
@@ -348,6 +352,10 @@ func (n *Node) Change(c ctl.Change) error {
 		if c.Credit != nil {
 			p.SetCBFC(now, c.Credit.CBFC)
 		}
+		if k := (reInit{now, c.Port}); c.ReInit != nil && n.reInits[k] {
+			p.ReInitLLR(now)
+			delete(n.reInits, k)
+		}
 		if c.Retry != nil {
 			if err := p.SetLLR(now, c.Retry.LLR); err != nil {
 				panic(err) // Validate has seen it
@@ -355,6 +363,12 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 	})
 	return nil
+}
+
+// reInit is a handshake that LLR of a port is to begin.
+type reInit struct {
+	at   vt.Time
+	port int
 }
 
 // Peers describes the far ends of a node's ports, and whether each speaks the trailer.

@@ -34,6 +34,8 @@ func (p *proc) look(m *ctl.Message) (data any, err error, ok bool) {
 		return p.core.Neighbours(p.loop.horizon), nil, true
 	case "phy":
 		return p.core.PHY(p.loop.horizon), nil, true
+	case "llr":
+		return p.core.Retries(p.loop.horizon), nil, true
 	case "series":
 		return p.core.Series(m.From), nil, true
 	case "ways":

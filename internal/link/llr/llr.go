@@ -111,10 +111,13 @@ const (
 	EchoMismatch                 // LLR_INIT_ECHO with another number or data than sent
 	CtlBad                       // ordered-set frames lost to a wrong FCS
 	RxCtl                        // ordered-set frames received, FCS right
+	RxPlain                      // frames without number whose FCS is right
+	RxPlainBad                   // … is wrong, or poisoned
 	RingFrames                   // gauge: frames without ACK
 	RingPeak                     // gauge: the most since the run began
 	RoundTrip                    // gauge: ns from the latest LLR_INIT to its echo, 0 = never measured
 	TxState                      // gauge: State
+	RxState                      // gauge: RXState
 	NumCounters
 )
 
@@ -125,7 +128,7 @@ var counterNames = [NumCounters]string{"tx_init_ctl_os", "tx_init_echo_ctl_os", 
 	"tx_poisoned", "tx_replay", "rx_init_ctl_os", "rx_init_echo_ctl_os", "rx_ack_ctl_os", "rx_nack_ctl_os", "rx_ack_nack_seq_error", "rx_ok",
 	"rx_poisoned", "rx_bad", "rx_expected_seq_good", "rx_expected_seq_poisoned", "rx_expected_seq_bad", "rx_missing_seq", "rx_duplicate_seq",
 	"rx_replay", "replayed_frames", "replay_timeouts", "flushes", "flushed_frames", "blocked_us", "init_echo_mismatch", "ctl_os_bad",
-	"rx_ctl_os_frames", "ring_frames", "ring_peak_frames", "round_trip_time_ns", "tx_state"}
+	"rx_ctl_os_frames", "rx_ineligible_good", "rx_ineligible_bad", "ring_frames", "ring_peak_frames", "round_trip_time_ns", "tx_state", "rx_state"}
 
 // String is the counter's name in tables and metrics, without the llr_ before it.
 func (c Counter) String() string { return counterNames[c] }

@@ -2,20 +2,27 @@ package llr
 
 import "github.com/uetlab/uetlab/internal/vt"
 
-type rxState uint8
+// RXState is a state of the receiving side.
+type RXState uint8
 
+// The states of uet-link-switch 2.5.
 const (
-	rxOff    rxState = iota // no LLR_INIT yet
-	sendAcks                // all is well
-	sendNack                // a frame is missing, and the NACK waits for the line
-	nackSent                // it has left; everything but the frame expected is dropped
+	RXOff    RXState = iota // no LLR_INIT yet
+	SendAcks                // all is well
+	SendNack                // a frame is missing, and the NACK waits for the line
+	NackSent                // it has left; everything but the frame expected is dropped
 )
+
+var rxStateNames = [...]string{"OFF", "SEND_ACKS", "SEND_NACK", "NACK_SENT"}
+
+// String is the standard's name.
+func (s RXState) String() string { return rxStateNames[s] }
 
 // RX is the receiving side of one direction of a link.
 type RX struct {
 	cfg   *Config
 	c     *Counters
-	state rxState
+	state RXState
 	on    bool   // answers LLR_INIT
 	next  uint32 // number expected: next_rx_seq
 	bytes int64  // accepted since the latest ACK
@@ -28,6 +35,11 @@ type RX struct {
 	echo     bool // an echo waits for the line
 	echoSeq  uint32
 	echoData uint16
+
+	in        dwell
+	again     replayed // what the replay that is coming in has brought
+	lastAgain uint32   // its latest frame
+	spurious  uint64   // replays that brought nothing new
 }
 
 // NewRX makes a receiving side that waits for LLR_INIT.
@@ -37,7 +49,15 @@ func NewRX(cfg *Config, c *Counters) *RX {
 	return r
 }
 
-func (r *RX) start() { *r = RX{cfg: r.cfg, c: r.c, on: true, ackAt: vt.Never, refresh: vt.Never} }
+func (r *RX) start() {
+	*r = RX{cfg: r.cfg, c: r.c, state: r.state, on: true, ackAt: vt.Never, refresh: vt.Never, in: r.in, spurious: r.spurious}
+}
+
+func (r *RX) to(now vt.Time, s RXState) {
+	r.in.leave(now, uint8(r.state))
+	r.state = s
+	r.c[RxState] = uint64(s)
+}
 
 // Again answers LLR_INIT from now on, with new parameters. Until one comes, numbers mean what they did: frames may be on their way.
 func (r *RX) Again(cfg *Config) { r.cfg, r.on = cfg, true }
@@ -45,24 +65,25 @@ func (r *RX) Again(cfg *Config) { r.cfg, r.on = cfg, true }
 // Stop answers no LLR_INIT any more; frames with a number go on as before.
 func (r *RX) Stop() { r.on = false }
 
-// Reset begins with number seq as if a handshake had just ended, for both ends of a link at once.
+// Reset begins with number seq as if a handshake had just ended, for both ends of a link at once. Begin says when that is.
 func (r *RX) Reset(seq uint32) {
 	r.start()
-	r.state, r.next = sendAcks, seq&SeqMask
+	r.state, r.next, r.c[RxState] = SendAcks, seq&SeqMask, uint64(SendAcks)
 }
 
 // On says whether frames are protected: a number means something.
-func (r *RX) On() bool { return r.state != rxOff }
+func (r *RX) On() bool { return r.state != RXOff }
 
 // Expected is the number of the frame expected next.
 func (r *RX) Expected() uint32 { return r.next }
 
 // Init takes an LLR_INIT.
-func (r *RX) Init(seq uint32, data uint16) {
+func (r *RX) Init(now vt.Time, seq uint32, data uint16) {
 	r.c[RxInit]++
 	if !r.on {
 		return
 	}
+	r.to(now, SendAcks)
 	r.Reset(seq)
 	r.echo, r.echoSeq, r.echoData = true, seq, data
 }
@@ -79,16 +100,16 @@ func (r *RX) Data(now vt.Time, seq uint32, fcs FCS, n int) (deliver bool) {
 		return false
 	case off > 0:
 		r.c[RxMissing]++
-		r.gap()
+		r.gap(now)
 		return false
 	}
 	r.c[RxExpected+Counter(fcs)]++
 	if fcs == Bad {
-		r.gap()
+		r.gap(now)
 		return false
 	}
-	if r.state != sendAcks {
-		r.state = sendAcks
+	if r.state != SendAcks {
+		r.to(now, SendAcks)
 		r.c[RxReplay]++
 	}
 	r.next = (r.next + 1) & SeqMask
@@ -101,15 +122,15 @@ func (r *RX) Data(now vt.Time, seq uint32, fcs FCS, n int) (deliver bool) {
 	return fcs == Good
 }
 
-func (r *RX) gap() {
-	if r.state == sendAcks {
-		r.state = sendNack
+func (r *RX) gap(now vt.Time) {
+	if r.state == SendAcks {
+		r.to(now, SendNack)
 	}
 }
 
 // refreshAt is when the latest ACK is repeated, lest its loss costs a replay.
 func (r *RX) refreshAt() vt.Time {
-	if r.state != sendAcks || r.refresh > r.arrived.Add(refreshIdle) {
+	if r.state != SendAcks || r.refresh > r.arrived.Add(refreshIdle) {
 		return vt.Never
 	}
 	return r.refresh
@@ -131,7 +152,7 @@ func (r *RX) Timer(now vt.Time) {
 }
 
 // Wants says whether something waits for the line; Echo, Nack and Ack take it.
-func (r *RX) Wants() bool { return r.echo || r.state == sendNack || r.due && r.state == sendAcks }
+func (r *RX) Wants() bool { return r.echo || r.state == SendNack || r.due && r.state == SendAcks }
 
 // Echo takes the LLR_INIT_ECHO that waits for the line, if there is one.
 func (r *RX) Echo() (seq uint32, data uint16, ok bool) {
@@ -146,10 +167,11 @@ func (r *RX) Echo() (seq uint32, data uint16, ok bool) {
 // Answer takes the LLR_NACK, or else the LLR_ACK, that waits for the line, if there is one. Its number is the last good one.
 func (r *RX) Answer(now vt.Time) (seq uint32, nack, ok bool) {
 	switch {
-	case r.state == sendNack:
-		r.state, nack = nackSent, true
+	case r.state == SendNack:
+		r.to(now, NackSent)
+		nack = true
 		r.c[TxNack]++
-	case r.due && r.state == sendAcks:
+	case r.due && r.state == SendAcks:
 		r.c[TxAck]++
 	default:
 		return 0, false, false

@@ -51,6 +51,9 @@ type TX struct {
 	asked                   vt.Time // when the latest LLR_INIT left, Never if none
 	wantInit                bool    // an LLR_INIT waits for the line
 	draining                bool    // no new frames; Off once all are acknowledged
+
+	in      dwell
+	latency Latency
 }
 
 // sent is what TX knows of a frame without ACK.
@@ -75,19 +78,20 @@ func (t *TX) stop() {
 	t.wantInit, t.count, t.repeat = false, 0, 0
 }
 
-func (t *TX) to(s State) {
+func (t *TX) to(now vt.Time, s State) {
+	t.in.leave(now, uint8(t.state))
 	t.state = s
 	t.c[TxState] = uint64(s)
 }
 
 // Reset begins with number seq as if a handshake had just ended, for both ends of a link at once. What waits for an ACK is the
-// caller's to release before. seed gives init data to handshakes.
+// caller's to release before. seed gives init data to handshakes. Begin says when that is.
 func (t *TX) Reset(seq uint32, seed uint64) {
 	t.stop()
 	t.next, t.acked, t.bytes, t.lost, t.since, t.draining = seq&SeqMask, (seq-1)&SeqMask, 0, false, 0, false
 	t.seed = seed
 	t.c[RingFrames], t.c[RingPeak], t.c[RoundTrip] = 0, 0, 0
-	t.to(Advance)
+	t.state, t.c[TxState] = Advance, uint64(Advance)
 }
 
 // Start begins a handshake, from any state; what waits for an ACK is given up. The first LLR_INIT comes with Timer, at now at the
@@ -98,7 +102,7 @@ func (t *TX) Start(now vt.Time) Span {
 	t.draining = false
 	t.seed = t.seed*6364136223846793005 + 1442695040888963407
 	t.data = uint16(t.seed >> 48)
-	t.to(Init)
+	t.to(now, Init)
 	if !t.lost {
 		t.initAt = now
 	}
@@ -114,10 +118,10 @@ func (t *TX) ask(now vt.Time) {
 
 // Stop ends protection: the sending side is Off once all frames are acknowledged or given up, and new ones wait until then, lest
 // they overtake.
-func (t *TX) Stop() {
+func (t *TX) Stop(now vt.Time) {
 	if t.draining = true; t.state == Init || t.state == Flush || t.Outstanding() == 0 {
 		t.stop()
-		t.to(Off)
+		t.to(now, Off)
 	}
 }
 
@@ -171,12 +175,16 @@ func (t *TX) Push(now vt.Time, n int) uint32 {
 	return seq
 }
 
-// free forgets n frames from the oldest on.
-func (t *TX) free(n int) Span {
+// free forgets n frames from the oldest on, which were acknowledged at now; or given up, with vt.Never.
+func (t *TX) free(now vt.Time, n int) Span {
 	gone := Span{t.First(), n}
 	for range n {
 		t.acked = (t.acked + 1) & SeqMask
-		t.bytes -= int64(t.ring[int(t.acked)&(len(t.ring)-1)].bytes)
+		s := &t.ring[int(t.acked)&(len(t.ring)-1)]
+		t.bytes -= int64(s.bytes)
+		if now != vt.Never {
+			t.latency.add(now.Sub(s.at))
+		}
 	}
 	t.c[RingFrames] = uint64(t.Outstanding())
 	return gone
@@ -184,7 +192,7 @@ func (t *TX) free(n int) Span {
 
 // empty gives all frames up.
 func (t *TX) empty() Span {
-	gone := t.free(t.Outstanding())
+	gone := t.free(vt.Never, t.Outstanding())
 	t.c[TxFlushed] += uint64(gone.N)
 	return gone
 }
@@ -208,7 +216,7 @@ func (t *TX) Acked(now vt.Time, seq uint32, nack bool) (gone Span) {
 		if left := int((t.next - t.again) & SeqMask); t.state == Replay && left > t.Outstanding()-d {
 			t.again = (seq + 1) & SeqMask
 		}
-		gone = t.free(d)
+		gone = t.free(now, d)
 		t.count = 0
 		t.since = 0
 		t.restart(now)
@@ -221,11 +229,11 @@ func (t *TX) Acked(now vt.Time, seq uint32, nack bool) (gone Span) {
 			}
 			t.count++
 		}
-		t.replay()
+		t.replay(now)
 	case t.state == Replay:
 		t.resent(now)
 	}
-	t.drained()
+	t.drained(now)
 	return gone
 }
 
@@ -240,24 +248,24 @@ func (t *TX) restart(now vt.Time) {
 	}
 }
 
-func (t *TX) drained() {
+func (t *TX) drained(now vt.Time) {
 	if t.draining && t.Outstanding() == 0 {
 		t.stop()
-		t.to(Off)
+		t.to(now, Off)
 	}
 }
 
 // replay begins to send all frames again.
-func (t *TX) replay() {
+func (t *TX) replay(now vt.Time) {
 	t.again, t.replayAt = t.First(), vt.Never
-	t.to(Replay)
+	t.to(now, Replay)
 }
 
 // resent ends a replay if there is nothing left of it.
 func (t *TX) resent(now vt.Time) {
 	if t.again == t.next {
 		t.c[TxReplay]++
-		t.to(Advance)
+		t.to(now, Advance)
 		t.restart(now)
 	}
 }
@@ -284,11 +292,11 @@ func (t *TX) flush(now vt.Time) Span {
 	t.stop()
 	switch {
 	case t.draining:
-		t.to(Off)
+		t.to(now, Off)
 	case t.cfg.ReInit:
 		t.Start(now)
 	default:
-		t.to(Flush)
+		t.to(now, Flush)
 	}
 	return gone
 }
@@ -306,7 +314,7 @@ func (t *TX) Echo(now vt.Time, seq uint32, data uint16) {
 	t.c[RoundTrip] = uint64(now.Sub(t.asked))
 	t.stop()
 	t.acked = (t.next - 1) & SeqMask
-	t.to(Advance)
+	t.to(now, Advance)
 }
 
 // WantsInit says whether an LLR_INIT waits for the line; Init takes it.
@@ -341,7 +349,7 @@ func (t *TX) PCS(now vt.Time, lost bool) (gone Span) {
 	case t.state == Advance || t.state == Replay:
 		t.pcsAt, t.since = vt.Never, now
 		if t.Outstanding() > 0 {
-			t.replay()
+			t.replay(now)
 		}
 	}
 	return gone
@@ -369,7 +377,7 @@ func (t *TX) Timer(now vt.Time) (gone Span) {
 		}
 		t.count++
 		t.c[TxTimeouts]++
-		t.replay()
+		t.replay(now)
 	}
 	if t.initAt <= now {
 		t.ask(now)
