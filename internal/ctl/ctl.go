@@ -43,13 +43,15 @@ type Config struct {
 	LabSeed    uint64          `json:"labSeed"`
 	PayloadMTU int             `json:"payloadMtu"`
 	DSCP       topology.DSCP   `json:"dscp"`
-	CSIG       [2]uint16       `json:"csig,omitzero"`     // end points: TPIDs of compact and wide tags at that switch
-	Class      uint8           `json:"class,omitempty"`   // end points: traffic class, and PFC priority, that the switch has their data in
-	Start      vt.Time         `json:"start,omitempty"`   // virtual time at which the node joins
-	Real       bool            `json:"real"`              // --time real
-	Gateway    *Neighbour      `json:"gateway,omitempty"` // host nodes: the switch that they hang on
-	Around     topology.Around `json:"around,omitzero"`   // end points: their fabric
-	Routes     []RouteGroup    `json:"routes,omitempty"`  // switches
+	CSIG       [2]uint16       `json:"csig,omitzero"`       // end points: TPIDs of compact and wide tags at that switch
+	Class      uint8           `json:"class,omitempty"`     // end points: traffic class, and PFC priority, that the switch has their data in
+	Control    uint8           `json:"control,omitempty"`   // … and their control packets, which wait for credits of that class
+	Unmanaged  uint8           `json:"unmanaged,omitempty"` // … and their RUDI and UUD data
+	Start      vt.Time         `json:"start,omitempty"`     // virtual time at which the node joins
+	Real       bool            `json:"real"`                // --time real
+	Gateway    *Neighbour      `json:"gateway,omitempty"`   // host nodes: the switch that they hang on
+	Around     topology.Around `json:"around,omitzero"`     // end points: their fabric
+	Routes     []RouteGroup    `json:"routes,omitempty"`    // switches
 }
 
 // Neighbour is an address with its MAC.
