@@ -179,7 +179,7 @@ func fepWords() (words []string) {
 func argValues(ctx context.Context, l *line) []string {
 	first := len(l.args) == 0
 	switch name := l.names(); {
-	case name == "link fail" || name == "link restore" || name == "link flap":
+	case name == "cbfc" || name == "link fail" || name == "link restore" || name == "link flap":
 		return linksOf(ctx, l.flags)
 	case name == "link set" && !first:
 		return settingWords()

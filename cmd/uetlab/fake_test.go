@@ -146,6 +146,8 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, enc *json.Encoder)
 		_ = enc.Encode(fakePDCs(r.URL.Query().Get("node"), r.URL.Query().Get("ended") != ""))
 	case path == "/v1/lldp":
 		_ = enc.Encode(fakeLLDP(r.URL.Query().Get("node")))
+	case path == "/v1/cbfc":
+		_ = enc.Encode(fakeCredits())
 	case path == "/v1/cc":
 		_ = enc.Encode(fakeCCs(r.URL.Query().Get("node")))
 	case path == "/v1/cc/windows":

@@ -28,7 +28,7 @@ func TestOutput(t *testing.T) {
 		"switch-set": "switch set leaf* ecn.kmin=10% --at +30us", "switch-queues": "switch queues leaf0 --hist", "switch-queues-port": "switch queues --port eth4",
 		"clock": "clock show", "run": "run permutation --check",
 		"stats": "stats", "stats-node": "stats host0", "events": "events",
-		"lldp": "lldp", "lldp-detail": "lldp host0 --detail",
+		"cbfc": "cbfc", "cbfc-link": "cbfc host0-*", "lldp": "lldp", "lldp-detail": "lldp host0 --detail",
 		"cc": "cc", "paths": "paths host0 host1", "paths-none": "paths host1 host0 --evs 2",
 		"pdc": "pdc", "pdc-all": "pdc host0 --all", "pdc-state": "pdc --state failed,opening", "pdc-none": "pdc --state linger",
 	} {
@@ -165,6 +165,7 @@ func TestRequestsSayWhatTheCommandLineSays(t *testing.T) {
 		{"logs -f host0", `GET /v1/logs?follow=1&node=host0`},
 		{"events -f", `GET /v1/events?follow=1`},
 		{"stats host1", `GET /v1/stats?node=host1`},
+		{"cbfc host0-host1", `GET /v1/cbfc`},
 		{"lldp", `GET /v1/lldp`},
 		{"lldp host1 --detail", `GET /v1/lldp?node=host1`},
 		{"pdc", `GET /v1/pdcs`},

@@ -60,6 +60,7 @@ func (d *Daemon) handler() http.Handler {
 	}))
 	d.switchRoutes(m)
 	d.lldpRoutes(m)
+	d.creditRoutes(m)
 	m.HandleFunc("POST /v1/faults", answer1(func(r *http.Request) (any, error) {
 		var s api.FaultScript
 		if err := body(r, &s); err != nil {

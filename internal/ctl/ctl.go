@@ -82,7 +82,7 @@ type Change struct {
 	Impair *link.Impair `json:"impair,omitempty"` // the port's sending side
 	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
 	Retry  *Retry       `json:"retry,omitempty"`  // link layer retry, at both ends at once
-	Credit *Credit      `json:"credit,omitempty"` // credit-based flow control from the next run on, at both ends at once
+	Credit *Credit      `json:"credit,omitempty"` // credit-based flow control, at both ends at once: on from the next run on, off from then on
 	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
 
 	Switch *switchd.Settings `json:"switch,omitempty"` // replaces all settings of a switch
@@ -107,7 +107,7 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, lldp, series, switch, carrier, rewire, job, poked, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, lldp, cbfc, series, switch, carrier, rewire, job, poked, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`

@@ -32,6 +32,8 @@ func (p *proc) look(m *ctl.Message) (data any, err error, ok bool) {
 		return p.core.Queues(), nil, true
 	case "lldp":
 		return p.core.Neighbours(p.loop.horizon), nil, true
+	case "cbfc":
+		return p.core.Credits(p.loop.horizon), nil, true
 	case "series":
 		return p.core.Series(m.From), nil, true
 	case "ways":
