@@ -43,7 +43,7 @@ func (p *CBFCParams) fields() []field {
 		{key: "cell", doc: "Bytes for which a credit stands, a power of two from 32 to 2048.", def: "128", to: number{&p.Cell, 32, 2048}},
 		{key: "overhead", doc: "Bytes that are added to each frame before it is counted in credits, -16 to 127.", def: "0", to: number{&p.Overhead, -16, 127}},
 		{key: "limit", doc: "Room that each port keeps for the frames of a channel, or auto: what comes in during a round trip and the latencies of both nodes. One for all channels, or by class.", def: wordAuto,
-			to: either{object{&classSizes{&p.Limits}, "cbfcLimit"}, amount{to: &p.Limit, auto: true, bytesOnly: true}}},
+			to: classSizes{&p.Limit, &p.Limits}},
 		{key: "total", doc: "Room that all channels of a port share with method total, or auto: what they would have together without.", def: wordAuto, to: amount{to: &p.Total, auto: true, bytesOnly: true}},
 		{key: "ccEvery", doc: "Time between CC_Updates, 1us to 250ms.", def: "256us", to: span{to: &p.CCEvery, min: time.Microsecond, max: 250 * time.Millisecond}},
 		{key: "cfMin", doc: "Least distance of CF_Updates in bytes of line time.", def: "6400B", to: amount{to: &p.CFMin, bytesOnly: true, min: 768, max: 131_072}},
@@ -52,15 +52,51 @@ func (p *CBFCParams) fields() []field {
 	}
 }
 
-// classSizes are sizes by class.
-type classSizes struct{ to *[link.NumQueues]Size }
+// classSizes is one size for all classes, or sizes by class.
+type classSizes struct {
+	one *Size
+	by  *[link.NumQueues]Size
+}
 
-func (s *classSizes) fields() []field {
-	fields := make([]field, link.NumQueues)
-	for q := range fields {
-		fields[q] = field{key: queueName(q), doc: "Room for class " + queueName(q) + ".", to: amount{to: &s.to[q], auto: true, bytesOnly: true}}
+func (b classSizes) pointer() any         { return b.one }
+func (b classSizes) item(to *Size) amount { return amount{to: to, auto: true, bytesOnly: true} }
+
+func (b classSizes) decode(d *decoder, v value) {
+	if !isMapping(v.node) {
+		b.item(b.one).decode(d, v)
+		return
 	}
-	return fields
+	entries, _ := d.mappingOf(v, true)
+	for _, e := range entries {
+		q, ok := queueNumber(e.key)
+		switch {
+		case !ok:
+			d.form(e.at, "key", e.val.what, "not a class", didYouMean(e.key, queueWords()))
+		case b.by[q] != (Size{}):
+			d.meaning(e.at, "key", e.val.what, "class "+queueName(q)+" is given twice, by name and by number", "keep one of them")
+		default:
+			b.item(&b.by[q]).decode(d, e.val)
+		}
+	}
+}
+
+func (b classSizes) schema(defs *schemaDefs) schema {
+	props := schema{}
+	for _, key := range queueWords() {
+		props[key] = b.item(b.one).schema(defs)
+	}
+	return schema{"anyOf": []schema{b.item(b.one).schema(defs), {"type": "object", "properties": props, "additionalProperties": false}}}
+}
+
+func (b classSizes) print() (any, bool) {
+	fields := make([]field, len(b.by))
+	for q := range fields {
+		fields[q] = field{key: queueName(q), to: b.item(&b.by[q])}
+	}
+	if p := printFields(fields); len(p) > 0 {
+		return p, true
+	}
+	return b.item(b.one).print()
 }
 
 // classList is a list of classes.
