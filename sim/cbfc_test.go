@@ -2,10 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/fep"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/link/cbfc"
@@ -13,6 +16,7 @@ import (
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 	"github.com/uetlab/uetlab/workload"
+	"github.com/uetlab/uetlab/workload/matrix"
 )
 
 const cycle = 1<<20 - 1 // counts of credits have 20 bits
@@ -197,20 +201,26 @@ func TestCBFCIsTurnedOff(t *testing.T) {
 // lost or trimmed in an incast.
 func TestCBFCChannels(t *testing.T) {
 	for _, cbfcs := range []string{"{channels: [data, control]}", "{channels: [data, control, unreliable, trimmed]}", "{channels: [data, control], method: total}",
-		"{channels: [control, data], limit: {control: 16KiB, data: 64KiB}}", "{channels: [data, control, besteffort]}"} {
+		"{channels: [control, data], limit: {control: 16KiB, data: 64KiB}}", "{channels: [data, control, besteffort]}",
+		"{channels: [data, control], limit: {control: 5KiB}}"} {
 		res, f, _ := credited(t, creditedFile("cbfc: "+cbfcs), workload.Incast, 1<<20)
 		if res.Drops != 0 || res.Trims != 0 || res.Retransmits != 0 {
 			t.Errorf("%s: %d drops, %d trims, %d retransmissions", cbfcs, res.Drops, res.Trims, res.Retransmits)
 		}
 		used := uint32(0)
+		var waits [2]time.Duration // at end points: data, control
 		for _, n := range f.nodes {
 			for _, p := range n.Ports {
 				s, _ := p.CBFC()
 				used |= s.VC(f.now, 3).Consumed
+				if n.FEP != nil {
+					waits[0] += s.VC(f.now, 1).Blocked
+					waits[1] += s.VC(f.now, 3).Blocked
+				}
 			}
 		}
-		if used == 0 {
-			t.Errorf("%s: control packets took no credits", cbfcs)
+		if used == 0 || waits[0] == 0 || strings.Contains(cbfcs, "5KiB") != (waits[1] > 0) {
+			t.Errorf("%s: control packets took %d credits, end points waited %v", cbfcs, used, waits)
 		}
 	}
 }
@@ -277,5 +287,64 @@ func TestCBFCIsTurnedOffUnderLoad(t *testing.T) {
 			t.Errorf("%s: seen draining %d times, %d drops, %d results", c.link, draining, drops, len(f.results))
 		}
 		t.Logf("%s: seen draining %d times, %d drops", c.link, draining, drops)
+	}
+}
+
+// TestCBFCSharedPool has paid frames and others in one shared memory that is far too small: what is paid for is let in all the same, and so nothing of it is lost or stands
+// still; what is not finds the pool used up, as it would behind any other frames, and is lost beyond its queue's reserve. A reserve keeps ACKs.
+func TestCBFCSharedPool(t *testing.T) {
+	for _, c := range []struct {
+		shared string
+		drops  bool
+	}{{"{size: 64KiB}", true}, {"{size: 640KiB, reserved: 16KiB}", false}, {"{size: 64KiB}, alone", false}} {
+		shared, alone := strings.CutSuffix(c.shared, ", alone")
+		text := creditedFile("cbfc: on")
+		if alone {
+			text = creditedFile("cbfc: {channels: [data, control]}")
+		}
+		text = strings.Replace(text, "trim: {enabled: false}", "trim: {enabled: false}, shared: "+shared, 1)
+		plan, f := fromFile(t, text, nil)
+		res, err := f.Run(spec(t, plan, workload.Incast, 1<<20, 1), t0, Options{})
+		if err != nil || !*res.Correct || res.Trims != 0 || (res.Drops > 0) != c.drops {
+			t.Errorf("shared %s: %d drops, %d trims, %v", c.shared, res.Drops, res.Trims, err)
+		}
+		for id, n := range f.nodes {
+			for _, p := range n.Ports {
+				if lost := p.Stats(1).C[link.QDrop]; lost != 0 {
+					t.Errorf("shared %s: %s lost %d paid frames", c.shared, plan.Nodes[id].Name, lost)
+				}
+			}
+		}
+		t.Logf("shared %s: %v, %d drops, %d retransmissions", c.shared, time.Duration(res.FCT.Max), res.Drops, res.Retransmits)
+	}
+}
+
+// TestCBFCSpuriousRetransmissions: where nothing is lost, what NSCC and REPS send again was inferred from packets that came first by other paths. Without inference nothing is
+// sent again, and it takes no longer.
+func TestCBFCSpuriousRetransmissions(t *testing.T) {
+	file, err := os.ReadFile("../labs/data/incast12.cm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := matrix.Parse("incast12.cm", file, matrix.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ooo := range []string{"on", "off"} {
+		plan, f := fromFile(t, "name: ls\nfabric: {kind: leaf-spine, spines: 3, leaves: 4, hostsPerLeaf: 3}\ndefaults: {fep: {cc: nscc, lb: reps, ack: packet, signals: {ooo: "+ooo+"}}, link: {cbfc: on}, switch: {trim: {enabled: false}}}\n", nil)
+		res, err := f.Run(matrixSpec(plan, m, ""), t0, Options{})
+		if err != nil || res.Drops != 0 || res.Trims != 0 {
+			t.Fatalf("%d drops, %d trims, %v", res.Drops, res.Trims, err)
+		}
+		inferred := uint64(0)
+		for _, n := range f.nodes {
+			if n.FEP != nil {
+				inferred += n.FEP.C[fep.RetxInfer]
+			}
+		}
+		if res.Retransmits != inferred || (inferred > 0) != (ooo == "on") {
+			t.Errorf("inference %s: %d retransmissions, %d of them inferred", ooo, res.Retransmits, inferred)
+		}
+		t.Logf("inference %s: %d retransmissions, slowest %v", ooo, res.Retransmits, time.Duration(res.FCT.Max))
 	}
 }
