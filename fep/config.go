@@ -59,6 +59,7 @@ type Config struct {
 	DSCPTrimmedLastHop uint8
 	Class              uint8
 	ClassUnmanaged     uint8
+	ClassControl       uint8
 
 	AckType       wire.PDSType
 	AckEvery      bool
@@ -141,7 +142,7 @@ func (c *Config) delivery() pds.Config {
 		MAC: c.MAC, NextHop: c.NextHop, PayloadMTU: c.PayloadMTU, Window: c.Window, LB: c.LB, Balance: c.Balance, CC: c.CC, NoCRC: c.NoCRC, ByRef: c.ByRef,
 		CSIG: c.CSIG, CSIGCompactTPID: c.CSIGCompactTPID, CSIGWideTPID: c.CSIGWideTPID, DSCPData: c.DSCPData,
 		DSCPRetx: c.DSCPRetx, DSCPControl: c.DSCPControl, DSCPUnmanaged: c.DSCPUnmanaged, DSCPTrimmed: c.DSCPTrimmed,
-		DSCPTrimmedLastHop: c.DSCPTrimmedLastHop, Class: c.Class, ClassUnmanaged: c.ClassUnmanaged, AckType: c.AckType,
+		DSCPTrimmedLastHop: c.DSCPTrimmedLastHop, Class: c.Class, ClassUnmanaged: c.ClassUnmanaged, ClassControl: c.ClassControl, AckType: c.AckType,
 		AckEvery: c.AckEvery, NoAckOnECN: c.NoAckOnECN, AckGenTrigger: c.AckGenTrigger, AckGenMinAdd: c.AckGenMinAdd,
 		MaxAckDelay: c.MaxAckDelay, MaxAckData: c.MaxAckData, TrimmableAck: c.TrimmableAck, MPR: c.MPR, RTOInit: c.RTOInit,
 		RTOMax: c.RTOMax, RTOConstant: c.RTOConstant, OwnPDC: c.OwnPDC, NoECN: c.NoECN, NoRTT: c.NoRTT, NoTrim: c.NoTrim, MaxRTORetx: c.MaxRTORetx, NackRetxTime: c.NackRetxTime, MaxNackRetx: c.MaxNackRetx, NoDFC: c.NoDFC, NoInfer: c.NoInfer,
@@ -158,7 +159,7 @@ func (c *Config) adopt(p *pds.Config) {
 	c.MAC, c.NextHop, c.PayloadMTU, c.Window, c.LB = p.MAC, p.NextHop, p.PayloadMTU, p.Window, p.LB
 	c.NoCRC, c.ByRef, c.CSIG, c.CSIGCompactTPID, c.CSIGWideTPID = p.NoCRC, p.ByRef, p.CSIG, p.CSIGCompactTPID, p.CSIGWideTPID
 	c.DSCPData, c.DSCPRetx, c.DSCPControl, c.DSCPUnmanaged, c.DSCPTrimmed = p.DSCPData, p.DSCPRetx, p.DSCPControl, p.DSCPUnmanaged, p.DSCPTrimmed
-	c.DSCPTrimmedLastHop, c.Class, c.ClassUnmanaged, c.AckType, c.AckEvery = p.DSCPTrimmedLastHop, p.Class, p.ClassUnmanaged, p.AckType, p.AckEvery
+	c.DSCPTrimmedLastHop, c.Class, c.ClassUnmanaged, c.ClassControl, c.AckType, c.AckEvery = p.DSCPTrimmedLastHop, p.Class, p.ClassUnmanaged, p.ClassControl, p.AckType, p.AckEvery
 	c.NoAckOnECN, c.AckGenTrigger, c.AckGenMinAdd, c.MaxAckDelay, c.MaxAckData = p.NoAckOnECN, p.AckGenTrigger, p.AckGenMinAdd, p.MaxAckDelay, p.MaxAckData
 	c.TrimmableAck, c.MPR, c.RTOInit, c.RTOMax, c.MaxRTORetx = p.TrimmableAck, p.MPR, p.RTOInit, p.RTOMax, p.MaxRTORetx
 	c.NackRetxTime, c.MaxNackRetx, c.NoDFC, c.NoInfer, c.InferEV, c.EVMargin = p.NackRetxTime, p.MaxNackRetx, p.NoDFC, p.NoInfer, p.InferEV, p.EVMargin

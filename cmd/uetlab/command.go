@@ -99,7 +99,7 @@ func commands() []*cli.Command {
 		upCommand(), downCommand(), restartCommand(), adoptCommand(), lsCommand(), psCommand(), inspectCommand(),
 		execCommand(), shCommand(), logsCommand(),
 		runCommand(), rankCommand(), perfCommand(), simCommand(), compareCommand(), linkCommand(), switchCommand(), chaosCommand(), clockCommand(),
-		tcpdumpCommand(), traceCommand(), decodeCommand(), wiresharkCommand(), statsCommand(), pdcCommand(), ccCommand(), pathsCommand(), lldpCommand(), llrCommand(), phyCommand(), eventsCommand(),
+		tcpdumpCommand(), traceCommand(), decodeCommand(), wiresharkCommand(), statsCommand(), pdcCommand(), ccCommand(), pathsCommand(), lldpCommand(), llrCommand(), cbfcCommand(), phyCommand(), eventsCommand(),
 		topoCommand(), doctorCommand(), completionCommand(), versionCommand(),
 		completeCommand(), docsCommand(), probeCommand(), nodeCommand(), labdCommand(), perfSideCommand(),
 	}

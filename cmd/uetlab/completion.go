@@ -183,7 +183,7 @@ func fepWords() (words []string) {
 func argValues(ctx context.Context, l *line) []string {
 	first := len(l.args) == 0
 	switch name := l.names(); {
-	case name == "phy" || name == "link fail" || name == "link restore" || name == "link flap" || name == "llr" || name == "llr reinit":
+	case name == "cbfc" || name == "phy" || name == "link fail" || name == "link restore" || name == "link flap" || name == "llr" || name == "llr reinit":
 		return linksOf(ctx, l.flags)
 	case name == "link set" && !first:
 		return settingWords()

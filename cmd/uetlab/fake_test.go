@@ -150,6 +150,8 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, enc *json.Encoder)
 		_ = enc.Encode(fakePHY(r.URL.Query()["link"]))
 	case path == "/v1/llr":
 		_ = enc.Encode(fakeLLR())
+	case path == "/v1/cbfc":
+		_ = enc.Encode(fakeCredits())
 	case path == "/v1/cc":
 		_ = enc.Encode(fakeCCs(r.URL.Query().Get("node")))
 	case path == "/v1/cc/windows":

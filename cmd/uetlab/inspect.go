@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"net"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
+	"github.com/uetlab/uetlab/wire"
 )
 
 func inspectCommand() *cli.Command {
@@ -299,6 +301,13 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 			ts = append(ts, llrTable(list))
 		}
 	}
+	if l.CBFC && plan.Links[id].CBFC != nil {
+		list, err := cl.Credits(c.ctx)
+		if err != nil {
+			return err
+		}
+		ts = append(ts, creditChannels(list, l.Name)...)
+	}
 	return append(ts, directionTable(l)).write(c)
 }
 
@@ -310,13 +319,24 @@ func retryText(l *api.LinkStatus) string {
 	return fmt.Sprintf("on, A to B %s, B to A %s", dash(l.AB.LLR), dash(l.BA.LLR))
 }
 
-// creditText is on or off, and the room for the class of data.
+// creditText is on or off, and the room for each class.
 func creditText(on bool, s *cbfc.Setup) string {
 	if !on || s == nil {
 		return "off"
 	}
-	limit := s.Profile.VCs[0].Limit
-	return fmt.Sprintf("on, %d credits of %d B for class %d", limit, s.Profile.CreditSize, s.Profile.VCs[0].Index)
+	p := &s.Profile
+	if p.Method == wire.CBFCTotal {
+		return fmt.Sprintf("on, %d credits of %d B for %d classes together", p.Total, p.CreditSize, bits.OnesCount32(p.Lossless))
+	}
+	var each []string
+	said := uint32(0)
+	for _, v := range p.VCs {
+		if said>>v.Index&1 == 0 {
+			said |= 1 << v.Index
+			each = append(each, fmt.Sprintf("%d for class %s", v.Limit, topology.QueueName(int(v.Index))))
+		}
+	}
+	return fmt.Sprintf("on, credits of %d B, %s", p.CreditSize, strings.Join(each, ", "))
 }
 
 // retryTable lists the parameters of link layer retry.

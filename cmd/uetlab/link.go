@@ -50,7 +50,8 @@ func linkCommand() *cli.Command {
 					"                               of ordered sets are lost: of all, or of ack, nack, init, echo, cf\n" +
 					"  ccloss=100%                  of CC_Updates are lost\n" +
 					"  llr=on                       link layer retry, of both directions; llr=reinit as uetlab llr reinit\n" +
-					"  cbfc=off                     no credits, of both directions, from the next run on; cbfc=on where the topology has them\n" +
+					"  cbfc=off                     no credits, of both directions, from now on; what waits is still sent as credits allow. cbfc=on where the\n" +
+					"                               topology has them, from the next run on\n" +
 					"  down",
 				examples: []string{"uetlab link set leaf0-spine0 loss=0.1%", "uetlab link set leaf0-spine0 delay=+2us rate=25% --from leaf0",
 					"uetlab link set leaf0:eth3 blackhole --at +50us", "uetlab link set leaf0-spine1 burst=p:0.1%,r:10% ber=1e-7 jitter=1us,normal",

@@ -227,6 +227,7 @@ func (d *Daemon) runOne(ctx context.Context, spec workload.Spec, req api.RunRequ
 	}
 	d.tellPDCs(ctx, r.t0, before.failed)
 	d.tellRetries(before.retries)
+	d.tellStarved(ctx, before.starvings)
 	if err != nil {
 		return nil, err
 	}

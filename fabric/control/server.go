@@ -62,6 +62,7 @@ func (d *Daemon) handler() http.Handler {
 	d.lldpRoutes(m)
 	d.phyRoutes(m)
 	d.llrRoutes(m)
+	d.creditRoutes(m)
 	m.HandleFunc("POST /v1/faults", answer1(func(r *http.Request) (any, error) {
 		var s api.FaultScript
 		if err := body(r, &s); err != nil {

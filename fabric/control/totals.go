@@ -19,10 +19,11 @@ type totals struct {
 	queues       [][]ctl.Queue // by node
 	failed       []uint64      // PDCs, by node
 	retries      [][]retries   // by node and port
+	starvings    []uint64      // waits for credits that were too long, by node
 }
 
 func (d *Daemon) counters() totals {
-	t := totals{deaths: d.deaths.Load(), failed: d.failedPDCs(), retries: d.retries()}
+	t := totals{deaths: d.deaths.Load(), failed: d.failedPDCs(), retries: d.retries(), starvings: d.starvings()}
 	for _, n := range d.nodes {
 		for i := range d.plan.Nodes[n.id].Ports {
 			for c := range t.ports {

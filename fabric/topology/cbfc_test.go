@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/uetlab/uetlab/internal/link/cbfc"
+	"github.com/uetlab/uetlab/wire"
 )
 
 // TestCBFCOfATopology: who says on gets room for a round trip, the same at both ports of a link; plain hosts have none.
@@ -59,6 +62,67 @@ links:
 	}
 	_, err = planText(t, "name: x\nfabric: {kind: leaf-spine, spines: 1, leaves: 2, hostsPerLeaf: 1}\ndefaults: {link: {cbfc: on}}\nnodes:\n  leaf0: {classes: {44: data}}\n")
 	if err == nil || !strings.Contains(err.Error(), "same DSCPs") {
+		t.Errorf("switches of two minds: %v", err)
+	}
+}
+
+// TestCBFCChannelsOfATopology: channels by name and number, one room for each or one for all, selectors by blocks of DSCPs; and what is wrong, with its place and
+// what to do.
+func TestCBFCChannelsOfATopology(t *testing.T) {
+	const fabric = "name: x\nfabric: {kind: leaf-spine, spines: 1, leaves: 2, hostsPerLeaf: 1}\n"
+	profile := func(text, more string) *cbfc.Profile {
+		t.Helper()
+		plan, err := planText(t, fabric+"defaults: {link: {cbfc: "+text+"}}\n"+more)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &plan.Links[0].CBFC.Profile
+	}
+	usual := profile("on", "").VCs[0].Limit
+	p := profile("{channels: [control, data, 5], limit: {control: 16KiB, 5: 32KiB}}", "")
+	if p.Lossless != 1<<queueData|1<<queueControl|1<<queueUnreliable || p.Method != wire.CBFCPerVC || p.Total != 0 {
+		t.Errorf("three channels: %+v", p)
+	}
+	for _, v := range p.VCs {
+		if want := map[uint8]uint32{queueData: usual, queueControl: 128, queueUnreliable: 256}[v.Index]; v.Limit != want || v.Map != wire.VCMapDSCP {
+			t.Errorf("%+v, want a limit of %d", v, want)
+		}
+	}
+	if p = profile("{channels: [data, control], method: total}", ""); p.Method != wire.CBFCTotal || p.Total != 2*usual || p.VCs[0].Limit != 0 {
+		t.Errorf("total: %+v", p)
+	}
+	if p = profile("{method: total, total: 64KiB}", ""); p.Total != 512 {
+		t.Errorf("a total of 64 KiB: %+v", p)
+	}
+	p = profile("{channels: [besteffort, data]}", "") // all DSCPs but a few, in blocks
+	m := cbfc.NewMap(p)
+	classes := (&Plan{DSCP: defaultDSCP}).DSCP.classes()
+	for dscp, q := range classes {
+		frame := make([]byte, 60)
+		frame[12], frame[14], frame[15] = 8, 0x45, byte(dscp<<2)
+		want := uint8(cbfc.NoVC)
+		if q == queueBestEffort || q == queueData {
+			want = q
+		}
+		if got := m.VC(frame); got != want {
+			t.Errorf("DSCP %d: channel %d, want %d", dscp, got, want)
+		}
+	}
+	if p = profile("on", "links:\n  - {endpoints: [host0, leaf0], cbfc: {channels: [control], raceDemo: true}}\n"); p.Lossless != 1<<queueControl {
+		t.Errorf("a link of its own: %+v", p)
+	}
+	for text, why := range map[string]string{
+		"{channels: []}": "no channel", "{channels: [dta]}": "data", "{channels: [8]}": "7", "{channels: [data, 1]}": "twice", "{channels: [7]}": "no DSCP is of that class",
+		"{limit: {control: 16KiB}}": "none of the channels", "{total: 64KiB}": "method: total", "{method: total, limit: 64KiB}": "method: perVC", "{method: both}": "perVC",
+		"{method: total, total: 1KiB}": "total of 8 credits", "{limit: {contrl: 1KiB}}": "control",
+	} {
+		_, err := planText(t, fabric+"defaults: {link: {cbfc: "+text+"}}\n")
+		if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), ".yaml:") {
+			t.Errorf("%s: %v, want %q", text, err, why)
+		}
+	}
+	_, err := planText(t, fabric+"defaults: {link: {cbfc: {channels: [control]}}}\nnodes:\n  leaf0: {classes: {45: control}}\n")
+	if err == nil || !strings.Contains(err.Error(), "DSCP 45 is") {
 		t.Errorf("switches of two minds: %v", err)
 	}
 }

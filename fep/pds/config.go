@@ -47,6 +47,7 @@ type Config struct {
 	DSCPTrimmedLastHop uint8 // … on the last link, 0: 36
 	Class              uint8 // traffic class of data: PFC of that priority stops it; 0: 1
 	ClassUnmanaged     uint8 // of RUDI and UUD data, 0: class 0
+	ClassControl       uint8 // of ACKs and other control packets, which wait for credits only; 0: class 0
 
 	AckType       wire.PDSType  // of ACKs: TypeAckCC (default), TypeAck or TypeAckCCX
 	AckEvery      bool          // Enb_ACK_Per_Pkt: ask for an ACK of every packet

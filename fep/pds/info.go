@@ -131,7 +131,7 @@ func (m *Manager) Residue() string {
 	add("groups", len(m.groups))
 	add("waiting messages", len(m.waiting))
 	add("closing PDCs", m.closing)
-	add("control packets", m.ctl.n)
+	add("control packets", m.ctl.n+m.late.q.n+len(m.late.closes))
 	add("timers", m.wheel.Len())
 	add("ids", len(m.pdcs.free)-m.pdcs.n)
 	add("contexts", len(m.cccs))

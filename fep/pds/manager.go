@@ -67,6 +67,7 @@ type Manager struct {
 	watched map[netip.Addr]bool // peers: packets are counted by entropy value; nil: of none
 
 	ctl      ctlQueue
+	late     late
 	rtxq     pdcQueue // PDCs with something to send again
 	sendq    pdcQueue // PDCs with new data
 	refusedq pdcQueue // PDCs with something to send again that was refused
@@ -117,6 +118,7 @@ func (m *Manager) Reset(now vt.Time, rng, evRng *rand.Rand) {
 	m.bySYN, m.groups = map[synKey]*PDC{}, map[groupKey]*group{}
 	m.waiting, m.closing = nil, 0
 	m.ctl, m.rtxq, m.sendq, m.refusedq = ctlQueue{}, pdcQueue{}, pdcQueue{}, pdcQueue{}
+	m.late.reset()
 	m.rudi.reset(rng)
 	m.resetCongestion()
 }
@@ -230,13 +232,13 @@ func (m *Manager) Packet(now vt.Time, in *wire.Inbound, ref []byte, src netip.Ad
 
 // NextFrame is the port's wish for a frame: control packets first, then retransmissions, then new data.
 func (m *Manager) NextFrame(now vt.Time) *link.Frame {
-	for m.ctl.n > 0 {
-		c := m.ctl.pop()
-		if fr := m.buildCtl(now, &c); fr != nil {
-			return fr
-		}
+	if fr := m.nextCtl(now); fr != nil {
+		return fr
 	}
 	paused := m.port.Paused(now)
+	if paused != 0 {
+		m.starved(now, paused)
+	}
 	if paused>>m.cfg.ClassUnmanaged&1 == 0 && m.rudi.busy() && (m.rudi.turn || paused>>m.cfg.Class&1 != 0) {
 		if fr := m.nextRUDI(now); fr != nil {
 			m.rudi.turn = false
@@ -278,7 +280,7 @@ func (m *Manager) nextData(now vt.Time) *link.Frame {
 
 // Kick lets the port take what has become ready.
 func (m *Manager) Kick(now vt.Time) {
-	if m.ctl.n > 0 || m.rtxq.n > 0 || m.refusedq.n > 0 || m.sendq.n > 0 || m.rudi.busy() {
+	if m.ctl.n > 0 || m.late.waits() || m.rtxq.n > 0 || m.refusedq.n > 0 || m.sendq.n > 0 || m.rudi.busy() {
 		m.port.Kick(now)
 	}
 }

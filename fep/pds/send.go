@@ -37,7 +37,7 @@ func (p *PDC) nextRetx(now vt.Time, refused, waits bool) *link.Frame {
 		p.countRetx(k)
 	}
 	if k.flags&pktCtl != 0 {
-		return p.buildClose(now, k, again)
+		return p.m.afford(now, p.buildClose(now, k, again))
 	}
 	return p.buildData(now, k, again)
 }
@@ -75,11 +75,7 @@ func (p *PDC) nextNew(now vt.Time) *link.Frame {
 		if shut && s.inflight == 0 {
 			p.windowProbe(now)
 		}
-		if m.ctl.n > 0 {
-			c := m.ctl.pop()
-			return m.buildCtl(now, &c)
-		}
-		return nil
+		return m.nextCtl(now)
 	}
 	p.turns().took(false)
 	k := s.extend(m)
@@ -265,11 +261,14 @@ func (m *Manager) buildCtl(now vt.Time, c *ctlMsg) *link.Frame {
 		return nil
 	}
 	dscp, ecn := m.cfg.DSCPControl, uint8(wire.ECNNotECT)
-	if len(c.resp.Data) > m.cfg.TrimmableAck {
-		dscp, ecn = m.cfg.DSCPData, wire.ECNECT0
-	}
-	if c.kind == wire.TypeRUDIResp && len(c.resp.Data) > m.cfg.MaxAckData {
+	switch longData, longRUDI := m.long(c); {
+	case longRUDI:
 		dscp = m.cfg.DSCPUnmanaged
+		if longData {
+			ecn = wire.ECNECT0
+		}
+	case longData:
+		dscp, ecn = m.cfg.DSCPData, wire.ECNECT0
 	}
 	fr := m.begin(c.peer, c.ev, dscp, ecn)
 	switch c.kind {

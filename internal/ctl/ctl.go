@@ -43,13 +43,15 @@ type Config struct {
 	LabSeed    uint64          `json:"labSeed"`
 	PayloadMTU int             `json:"payloadMtu"`
 	DSCP       topology.DSCP   `json:"dscp"`
-	CSIG       [2]uint16       `json:"csig,omitzero"`     // end points: TPIDs of compact and wide tags at that switch
-	Class      uint8           `json:"class,omitempty"`   // end points: traffic class, and PFC priority, that the switch has their data in
-	Start      vt.Time         `json:"start,omitempty"`   // virtual time at which the node joins
-	Real       bool            `json:"real"`              // --time real
-	Gateway    *Neighbour      `json:"gateway,omitempty"` // host nodes: the switch that they hang on
-	Around     topology.Around `json:"around,omitzero"`   // end points: their fabric
-	Routes     []RouteGroup    `json:"routes,omitempty"`  // switches
+	CSIG       [2]uint16       `json:"csig,omitzero"`       // end points: TPIDs of compact and wide tags at that switch
+	Class      uint8           `json:"class,omitempty"`     // end points: traffic class, and PFC priority, that the switch has their data in
+	Control    uint8           `json:"control,omitempty"`   // … and their control packets, which wait for credits of that class
+	Unmanaged  uint8           `json:"unmanaged,omitempty"` // … and their RUDI and UUD data
+	Start      vt.Time         `json:"start,omitempty"`     // virtual time at which the node joins
+	Real       bool            `json:"real"`                // --time real
+	Gateway    *Neighbour      `json:"gateway,omitempty"`   // host nodes: the switch that they hang on
+	Around     topology.Around `json:"around,omitzero"`     // end points: their fabric
+	Routes     []RouteGroup    `json:"routes,omitempty"`    // switches
 }
 
 // Neighbour is an address with its MAC.
@@ -81,7 +83,7 @@ type Change struct {
 	RxDown *bool        `json:"rxDown,omitempty"` // its receiving side
 	Retry  *Retry       `json:"retry,omitempty"`  // link layer retry, at both ends at once
 	ReInit *bool        `json:"reInit,omitempty"` // the sending side shakes hands anew; false: it was to, and is not
-	Credit *Credit      `json:"credit,omitempty"` // credit-based flow control from the next run on, at both ends at once
+	Credit *Credit      `json:"credit,omitempty"` // credit-based flow control, at both ends at once: on from the next run on, off from then on
 	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
 
 	Switch *switchd.Settings `json:"switch,omitempty"` // replaces all settings of a switch
@@ -106,7 +108,7 @@ type RouteGroup struct {
 // Message is what the daemon sends. Exactly one of the pointers is set, or Op names a call without argument.
 type Message struct {
 	ID      uint64   `json:"id"`
-	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, lldp, llr, phy, series, switch, carrier, rewire, job, poked, wake, stop
+	Op      string   `json:"op"` // config, start, run, change, capture, pdcs, ccs, windows, paths, headers, ways, queues, lldp, cbfc, llr, phy, series, switch, carrier, rewire, job, poked, wake, stop
 	Config  *Config  `json:"config,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Changes []Change `json:"changes,omitempty"`

@@ -23,7 +23,7 @@ type Set struct {
 	Rate        *float64    `json:"rate,omitempty"`        // fraction of the link's rate, above 0 up to 1
 	RateBps     *int64      `json:"rateBps,omitempty"`     // the same in bits per second, at most the link's own
 	LLR         *bool       `json:"llr,omitempty"`         // link layer retry, of both directions
-	CBFC        *bool       `json:"cbfc,omitempty"`        // credits, of both directions, from the next run on
+	CBFC        *bool       `json:"cbfc,omitempty"`        // credits, of both directions: off at once, on from the next run on
 	ReInit      *bool       `json:"llrReInit,omitempty"`   // true: sending ports give up what waits for an ACK and shake hands anew
 	UCR         *float64    `json:"ucr,omitempty"`         // probability that a codeword is uncorrectable, 0 to 1
 	RawBER      *float64    `json:"rawBer,omitempty"`      // probability per bit before FEC, 0 to 1

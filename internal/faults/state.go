@@ -18,7 +18,7 @@ type Link struct {
 	BA    link.Impair `json:"ba"`
 	Since vt.Time     `json:"sinceNs"` // when the last change took effect
 	LLR   bool        `json:"llr"`     // link layer retry is on
-	CBFC  bool        `json:"cbfc"`    // credits are on, or will be with the next run
+	CBFC  bool        `json:"cbfc"`    // credits are on, or will be with the next run; off: there are none, but what waits drains
 }
 
 // Healthy says whether nothing is wrong.

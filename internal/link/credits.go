@@ -20,7 +20,9 @@ type credits struct {
 	classes uint8  // queues that are lossless channels: both have the same number
 	most    uint32 // what the longest frame costs
 	armed   vt.Time
-	flushes uint64 // of LLR, up to now
+	flushes uint64  // of LLR, up to now
+	removed vt.Time // when credits were turned off; vt.Never: they are on
+	race    bool    // CC_Updates overtake replays
 }
 
 // resetCredits begins anew at the start of a run, or of a node: nothing is out and nothing stored. Both ends do it at the same virtual time and
@@ -29,7 +31,7 @@ func (p *Port) resetCredits(now vt.Time) {
 	s := p.cfg.CBFC
 	cfg := s.Config
 	cfg.Rate = p.cfg.Rate
-	x := &credits{p: p, vcs: cbfc.NewMap(&s.Profile), armed: vt.Never, classes: uint8(s.Profile.Lossless), flushes: p.C.LLR()[llr.TxFlushes]}
+	x := &credits{p: p, vcs: cbfc.NewMap(&s.Profile), armed: vt.Never, removed: vt.Never, race: s.RaceDemo, classes: uint8(s.Profile.Lossless), flushes: p.C.LLR()[llr.TxFlushes]}
 	longest := p.cfg.MTU + longestHeader - fcsLen
 	x.most = cbfc.CellOf(&s.Profile).Credits(longest)
 	var err error
@@ -51,12 +53,15 @@ func (p *Port) resetCredits(now vt.Time) {
 	p.crd = x
 }
 
-// SetCBFC has the port have credits from the next run on, or none (nil); at the time when a run begins, for this one. Both ends of a link are told
-// at the same virtual time.
+// SetCBFC has the port have credits from the next run on, at the time when a run begins for this one; nil: none from now on, but what waits in its queues
+// still goes as credits allow. Both ends of a link are told at the same virtual time.
 func (p *Port) SetCBFC(now vt.Time, s *cbfc.Setup) {
 	p.cfg.CBFC = s
 	p.sets = p.sets || s != nil
 	if now != p.began {
+		if s == nil && p.crd != nil {
+			p.crd.remove(now)
+		}
 		return
 	}
 	p.sched.broke = 0
@@ -91,10 +96,24 @@ func (f *Frame) settle() {
 	}
 }
 
+// receiveLink takes what is meant for the port itself and says whether a frame goes on. Where credits are off by now, messages may still come.
+func (p *Port) receiveLink(now vt.Time, f *Frame) bool {
+	if p.crd != nil {
+		return p.crd.receive(now, f)
+	}
+	if len(f.B) < wire.EthLen+2 || !isSets(f.B) && (wire.EtherType(binary.BigEndian.Uint16(f.B[12:])) != wire.EtherMACControl || !wire.IsMACControlExtension(f.B[wire.EthLen:])) {
+		return true
+	}
+	p.C[RxFrames]++
+	p.C[RxBytes] += uint64(len(f.B))
+	f.Release()
+	return false
+}
+
 // receive accounts for a good frame and says whether it goes on; if not, it was meant for the port itself.
 func (x *credits) receive(now vt.Time, f *Frame) bool {
 	p := x.p
-	if vc := x.vcs.VC(f.B); vc != cbfc.NoVC {
+	if vc := x.vcs.VC(f.B); vc != cbfc.NoVC && x.rx.On()>>vc&1 != 0 {
 		cost := x.rx.Cell().Credits(len(f.B))
 		if p.cfg.Queued {
 			x.rx.Stored(now, int(vc), cost)
@@ -147,8 +166,13 @@ func (x *credits) gate(now vt.Time) (broke uint8) {
 	s := &x.p.sched
 	for m := s.active; m != 0; m &= m - 1 {
 		q := bits.TrailingZeros8(m)
-		b := s.q[q].head.B
-		if vc := x.vcs.VC(b); vc != cbfc.NoVC && !x.tx.Ready(now, int(vc), min(x.tx.Cell().Credits(len(b)+wire.CSIGWideLen), x.most)) {
+		f := s.q[q].head
+		vc := x.vcs.VC(f.B)
+		switch {
+		case vc == cbfc.NoVC:
+		case x.tx.Draining()>>vc&1 != 0 && !x.before(f): // its turn is once the channel is best effort
+			broke |= 1 << q
+		case !x.tx.Ready(now, int(vc), min(x.tx.Cell().Credits(len(f.B)+wire.CSIGWideLen), x.most)):
 			broke |= 1 << q
 		}
 	}
@@ -156,16 +180,6 @@ func (x *credits) gate(now vt.Time) (broke uint8) {
 		x.follow(now) // the watchdog
 	}
 	return broke
-}
-
-// short tells which classes have no credits for a frame of full length.
-func (x *credits) short() (queues uint8) {
-	for m := x.classes; m != 0; m &= m - 1 {
-		if q := bits.TrailingZeros8(m); !x.tx.Room(q, x.most) {
-			queues |= 1 << q
-		}
-	}
-	return queues
 }
 
 // pay takes the credits of a frame that leaves for the first time.
@@ -242,12 +256,5 @@ func (x *credits) flushed(now vt.Time, flushes uint64) {
 	if flushes != x.flushes {
 		x.flushes = flushes
 		x.force(now)
-	}
-}
-
-// idle says that what waited was dropped.
-func (x *credits) idle(now vt.Time) {
-	for m := x.classes &^ x.p.sched.active; m != 0; m &= m - 1 {
-		x.tx.Idle(now, bits.TrailingZeros8(m))
 	}
 }

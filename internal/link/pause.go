@@ -34,7 +34,7 @@ func (p *Port) Paused(now vt.Time) (queues uint8) {
 		queues = p.sched.stopped(now)
 	}
 	if p.crd != nil {
-		queues |= p.crd.short()
+		queues |= p.crd.short(now)
 	}
 	return queues
 }

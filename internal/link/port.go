@@ -259,7 +259,7 @@ func (p *Port) TxFree(now vt.Time) {
 func (p *Port) run(now vt.Time) {
 	for !p.imp.Down {
 		if at := vt.Time((p.freePs + 999) / 1000); at > now {
-			if p.cfg.Queued && p.sched.n == 0 && p.ctlq.n == 0 && (p.llr == nil || !p.pendingRetry()) && (p.crd == nil || !p.crd.due(now)) {
+			if p.cfg.Queued && p.sched.n == 0 && p.ctlq.n == 0 && (p.llr == nil || !p.pendingRetry()) && (p.crd == nil || !p.crd.due(now) && p.crd.tx.Draining() == 0) {
 				return
 			}
 			p.armed = at
@@ -483,7 +483,7 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 		}
 		f.Damaged = false // the frame that it is now is the one that goes on
 	}
-	if p.crd != nil && !p.crd.receive(now, f) {
+	if p.sets && !p.receiveLink(now, f) {
 		return false
 	}
 	f.LLR = 0

@@ -206,12 +206,21 @@ func (p *Port) nextLink(now vt.Time) (f *Frame, wait bool) {
 	if f := p.ctlq.pop(); f != nil {
 		return f, false
 	}
+	race := false
+	if p.crd != nil {
+		p.crd.drained(now)
+		if race = p.crd.race; race {
+			if f = p.crd.consumed(now); f != nil {
+				return f, false
+			}
+		}
+	}
 	if p.llr != nil {
 		if f, wait := p.nextRetry(now); f != nil || wait {
 			return f, wait
 		}
 	}
-	if p.crd != nil {
+	if p.crd != nil && !race {
 		f = p.crd.consumed(now)
 	}
 	if f != nil && p.llr != nil {

@@ -177,7 +177,7 @@ func (n *Node) endPoint(c *topology.FEPConfig) (fep.Config, error) {
 	cfg := n.cfg
 	p := &cfg.Node
 	fc := fep.Config{MAC: p.Ports[0].MAC, NextHop: cfg.Peers[0].MAC, Addr4: p.Addr4, Addr6: p.Addr6,
-		PayloadMTU: cfg.PayloadMTU, Window: cfg.Around.BDP, Class: cfg.Class,
+		PayloadMTU: cfg.PayloadMTU, Window: cfg.Around.BDP, Class: cfg.Class, ClassControl: cfg.Control, ClassUnmanaged: cfg.Unmanaged,
 		CSIGCompactTPID: wire.EtherType(cfg.CSIG[0]), CSIGWideTPID: wire.EtherType(cfg.CSIG[1]), ByRef: n.mem.Pool != nil,
 		DSCPData: cfg.DSCP.Data, DSCPRetx: cfg.DSCP.Retx, DSCPControl: cfg.DSCP.Control,
 		Incarnation: uint64(cfg.Start),
@@ -406,8 +406,10 @@ func Config(plan *topology.Plan, id int, seed uint64, routes []topology.Route) *
 	if p.Kind == topology.KindFEP {
 		c.Around = plan.Around(id)
 		if sw := plan.Nodes[p.Ports[0].Peer].Switch; sw != nil {
-			c.Class, c.CSIG = sw.Classes[plan.DSCP.Data], [2]uint16{sw.CSIG.Compact, sw.CSIG.Wide}
+			c.CSIG = [2]uint16{sw.CSIG.Compact, sw.CSIG.Wide}
 		}
+		classes := plan.Classes(plan.Nodes[id].Ports[0].Peer)
+		c.Class, c.Control, c.Unmanaged = classes[plan.DSCP.Data], classes[plan.DSCP.Control], classes[plan.DSCP.Unreliable]
 	}
 	if p.Kind == topology.KindHost {
 		sw := &plan.Nodes[p.Ports[0].Peer]

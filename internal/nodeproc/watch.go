@@ -36,6 +36,8 @@ func (p *proc) look(m *ctl.Message) (data any, err error, ok bool) {
 		return p.core.PHY(p.loop.horizon), nil, true
 	case "llr":
 		return p.core.Retries(p.loop.horizon), nil, true
+	case "cbfc":
+		return p.core.Credits(p.loop.horizon), nil, true
 	case "series":
 		return p.core.Series(m.From), nil, true
 	case "ways":

@@ -35,6 +35,8 @@ const (
 	countMask = 1<<20 - 1 // counters have 20 bits
 	cfMask    = 1<<15 - 1 // of which a CF_Update carries 15
 	stale     = 1 << 19   // a CC_Update that far ahead is really behind
+	farewell  = 1 << 19   // so far ahead is the count of a channel that its sender has removed
+	farewells = 8         // how often CC_Updates say so
 )
 
 // Profile is what a receiver announces: size of a credit, limits, lossless channels, and what selects them. It is the
@@ -112,6 +114,9 @@ type Config struct {
 	Steady bool
 	// Watchdog is how long a channel may wait for credits without one CF_Update before its sender says so; 2 s by default.
 	Watchdog time.Duration
+	// RaceDemo has CC_Updates overtake what link layer retry is about to send again, as before UE 1.0.3, to show what becomes of that (uet-link-switch.md
+	// 3.8): whoever owns the line obeys.
+	RaceDemo bool
 }
 
 // Setup is CBFC of a link, both directions alike.

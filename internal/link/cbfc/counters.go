@@ -48,4 +48,6 @@ type VCStats struct {
 	Limit    uint32        // of a sender, 0 in total mode
 	Peak     uint32        // the most that was ever used
 	Blocked  time.Duration // of a sender: how long its frames have waited for credits
+
+	Watchdogs uint64 // of a sender: how often they have waited too long
 }

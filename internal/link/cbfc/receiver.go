@@ -17,6 +17,7 @@ type Receiver struct {
 	cell Cell
 	all  uint32 // lossless channels
 	on   uint32
+	ends uint32 // of those, channels that go off when their senders have drained them
 	vc   [VCs]receiverVC
 	held uint64 // taken on all channels: R_CC - R_CF
 
@@ -69,6 +70,7 @@ func (r *Receiver) Disable(vcs uint32) {
 		*v = receiverVC{old: v.old + v.stored()}
 	}
 	r.on &^= vcs
+	r.ends &^= vcs
 	r.dirty &^= vcs
 	if r.on == 0 {
 		r.repeats, r.sent = 0, false
@@ -82,6 +84,9 @@ func (r *Receiver) Enable(now vt.Time, vcs uint32) {
 		r.stir(now)
 	}
 }
+
+// Close says that the sender has been told to remove channels: they go off when it says that it has, see Sender.Drained.
+func (r *Receiver) Close(vcs uint32) { r.ends |= vcs & r.on }
 
 // Lossless is the set of channels, by bit, that the profile has credits for.
 func (r *Receiver) Lossless() uint32 { return r.all }
@@ -165,6 +170,8 @@ func (r *Receiver) CCUpdate(now vt.Time, body []byte) {
 func (r *Receiver) consumed(vc int, count uint32) {
 	v := &r.vc[vc]
 	switch d := (count - v.cc) & countMask; {
+	case r.ends&mask(vc) != 0 && d >= farewell/2 && d < farewell/2*3:
+		r.Disable(mask(vc))
 	case d == 0:
 		v.isBack = false
 	case d < stale:
@@ -252,8 +259,11 @@ func (r *Receiver) entry() wire.CFEntry {
 // Held is how many credits are taken by frames in the buffer, on all channels.
 func (r *Receiver) Held() uint64 { return r.held }
 
-// VC tells of a channel.
+// VC tells of a channel. What came in before it was disabled is left aside.
 func (r *Receiver) VC(vc int) VCStats {
 	v := &r.vc[vc]
 	return VCStats{Consumed: v.cc, Freed: v.cf, Used: v.stored(), Peak: v.peak}
 }
+
+// Stays is how many credits of frames are stored that came in while a channel was on, or before it was disabled.
+func (r *Receiver) Stays(vc int) uint32 { return r.vc[vc].stored() + r.vc[vc].old }

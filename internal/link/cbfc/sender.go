@@ -17,7 +17,7 @@ var ErrOrder = errors.New("step out of order")
 // Hold stops it and clears its counts, Attach sets the limits, the receiver enables it, Enable lets frames go. Of these,
 // frames before Hold must have arrived when the receiver enables, and no frame may arrive before; a message behind them
 // on the same line does it. Removal: Remove refuses new frames, those that wait still go, Drained makes the channel best
-// effort, and then the receiver disables it.
+// effort and has some CC_Updates say so, at which the receiver, told of it by Close, disables it.
 type Sender struct {
 	C *Counters
 
@@ -32,6 +32,8 @@ type Sender struct {
 
 	lossless           uint32 // what the receiver says
 	held, on, draining uint32 // sets of channels, of which each is in one at most
+	gone               uint32 // channels that were removed and are best effort now
+	farewells          int    // how often CC_Updates say so once more
 	blocked            uint32 // of those on or draining: a frame waits for credits
 	vc                 [VCs]senderVC
 
@@ -49,6 +51,7 @@ type senderVC struct {
 	since vt.Time       // it waits since, where blocked
 	heard vt.Time       // the last CF_Update since then, or since
 	told  bool          // the watchdog has fired for this wait
+	fired uint64        // how often it has
 	waits time.Duration // how long frames have waited before
 }
 
@@ -73,11 +76,12 @@ func (s *Sender) Hold(now vt.Time, vcs uint32) {
 		vc := bits.TrailingZeros32(m)
 		s.unblock(now, vc)
 		s.release(vc, s.vc[vc].used())
-		s.vc[vc] = senderVC{waits: s.vc[vc].waits}
+		s.vc[vc] = senderVC{waits: s.vc[vc].waits, fired: s.vc[vc].fired}
 	}
 	s.held |= vcs
 	s.on &^= vcs
 	s.draining &^= vcs
+	s.gone &^= vcs
 	s.settle(now)
 }
 
@@ -141,18 +145,57 @@ func (s *Sender) Remove(vcs uint32) {
 // Accepts says whether frames of a channel may be queued.
 func (s *Sender) Accepts(vc int) bool { return s.draining&mask(vc) == 0 }
 
-// Drained ends the removal of channels whose queues are empty: they are best effort now and their limits 0.
+// Drained ends the removal of channels whose queues are empty: they are best effort now and their limits 0. The receiver reads it from CC_Updates, the first of
+// which is due at once, behind the last frame that was paid for: half a turn of the counter is farther ahead than any channel that is on can be.
 func (s *Sender) Drained(now vt.Time, vcs uint32) {
 	vcs &= s.draining
+	if vcs == 0 {
+		return
+	}
+	was := s.vc
 	s.Hold(now, vcs)
 	s.held &^= vcs
 	for m := vcs; m != 0; m &= m - 1 {
-		s.vc[bits.TrailingZeros32(m)].limit = 0
+		vc := bits.TrailingZeros32(m)
+		v := &s.vc[vc]
+		v.cc = (was[vc].cc + farewell) & countMask
+		v.cf, v.peak = v.cc, was[vc].peak
 	}
+	s.gone |= vcs
+	s.farewells = farewells
+	s.ccFor |= s.halves()
+	s.arm(now)
 }
 
 // On is the set of channels, by bit, that need credits now.
 func (s *Sender) On() uint32 { return s.on | s.draining }
+
+// Draining is the set of channels, by bit, that are being removed.
+func (s *Sender) Draining() uint32 { return s.draining }
+
+// Blocked is the set of channels, by bit, in which a frame waits for credits.
+func (s *Sender) Blocked() uint32 { return s.blocked }
+
+// States of a channel.
+const (
+	Off      = "off" // best effort
+	Held     = "held"
+	On       = "on"
+	Draining = "draining"
+)
+
+// State is the state of a channel.
+func (s *Sender) State(vc int) string {
+	switch bit := mask(vc); {
+	case s.held&bit != 0:
+		return Held
+	case s.on&bit != 0:
+		return On
+	case s.draining&bit != 0:
+		return Draining
+	}
+	return Off
+}
 
 // Ready says whether a frame of a channel, which costs so many credits, may be taken from its queue. If not, the channel
 // waits from now on, until Consume, Idle, or credits for a frame that cheap.
@@ -271,7 +314,9 @@ func (s *Sender) CFUpdate(now vt.Time, c wire.CtlOS) bool {
 func (s *Sender) freed(now vt.Time, e wire.CFEntry) {
 	vc := int(e.VC)
 	if (s.on|s.draining)&mask(vc) == 0 {
-		s.C[CFOff]++
+		if s.gone&mask(vc) == 0 {
+			s.C[CFOff]++
+		}
 		return
 	}
 	v := &s.vc[vc]
@@ -292,9 +337,9 @@ func (s *Sender) Force(now vt.Time) {
 	}
 }
 
-// halves are the halves of the channels in which some are on, by bit.
+// halves are the halves of the channels in which some are on or have been, by bit.
 func (s *Sender) halves() (h uint8) {
-	live := s.on | s.draining
+	live := s.on | s.draining | s.gone
 	if live&0xFFFF != 0 {
 		h |= 1
 	}
@@ -308,7 +353,7 @@ func (s *Sender) arm(now vt.Time) { s.ccAt = now.Add(s.cfg.CCEvery) }
 
 // settle stops the timer once there is nothing to tell.
 func (s *Sender) settle(now vt.Time) {
-	if s.on|s.draining == 0 {
+	if s.on|s.draining|s.gone == 0 {
 		s.ccAt, s.ccFor = vt.Never, 0
 	}
 }
@@ -320,7 +365,8 @@ func (s *Sender) settle(now vt.Time) {
 func (s *Sender) CCUpdate(now vt.Time, dst []byte, to, from wire.MAC) ([]byte, bool) {
 	if s.ccAt <= now {
 		s.ccAt = vt.Never
-		if s.used != 0 || s.cfg.Steady {
+		if s.used != 0 || s.cfg.Steady || s.farewells > 0 {
+			s.farewells = max(0, s.farewells-1)
 			s.ccFor |= s.halves()
 			s.arm(now)
 		}
@@ -354,6 +400,7 @@ func (s *Sender) Watchdog(now vt.Time) (fired uint32) {
 			s.wdAt = min(s.wdAt, at)
 		default:
 			v.told = true
+			v.fired++
 			s.C[Watchdogs]++
 			fired |= mask(vc)
 		}
@@ -379,5 +426,10 @@ func (s *Sender) VC(now vt.Time, vc int) VCStats {
 	if s.blocked&mask(vc) != 0 {
 		waits += now.Sub(v.since)
 	}
-	return VCStats{Consumed: v.cc, Freed: v.cf, Used: v.used(), Limit: v.limit, Peak: v.peak, Blocked: waits}
+	st := VCStats{Consumed: v.cc, Freed: v.cf, Used: v.used(), Limit: v.limit, Peak: v.peak, Blocked: waits, Watchdogs: v.fired}
+	if s.gone&mask(vc) != 0 {
+		st.Consumed = (v.cc - farewell) & countMask
+		st.Freed = st.Consumed
+	}
+	return st
 }

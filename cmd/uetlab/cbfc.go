@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
+)
+
+func cbfcCommand() *cli.Command {
+	return verb{name: "cbfc", args: "[LINK…]", usage: "show the credits of links by virtual channel", max: -1,
+		text: "Of some links, by name or glob, or of all that the topology has credits for; a line for each direction and channel, which is a class of traffic.\n" +
+			"STATE is off, held, on, or draining, where credits were turned off and frames wait that are still paid for. Of the sender: LIMIT, credits\n" +
+			"that may be out (`shared`: by all channels together), USED, that are, PEAK, the most that were, CONSUMED and FREED, counts of 20 bits, BLOCKED, how\n" +
+			"long frames have waited for credits in the run. HELD is of frames that the receiver stores.",
+		examples: []string{"uetlab cbfc", "uetlab cbfc leaf0-spine0", "uetlab cbfc 'leaf*-spine*' --watch 1s", "uetlab cbfc --format json"},
+		flags:    labFlags(watchFlag()), run: runCBFC}.command()
+}
+
+func runCBFC(c *call) error {
+	cl, d, err := c.client()
+	if err != nil {
+		return err
+	}
+	plan, err := cl.Plan(c.ctx)
+	if err != nil {
+		return explain(d, err)
+	}
+	names, err := linkNames(&plan, c.args)
+	if err != nil {
+		return err
+	}
+	return c.watch(func() (func() error, error) {
+		list, err := cl.Credits(c.ctx)
+		if err != nil {
+			return nil, explain(d, err)
+		}
+		if names != nil {
+			list = slices.DeleteFunc(list, func(x api.Credits) bool { return !slices.Contains(names, x.Link) })
+		}
+		return func() error { return c.printCredits(list) }, nil
+	})
+}
+
+// linkNames are the names of links that arguments mean, each a link as FindLink takes it or a glob; nil: all.
+func linkNames(plan *topology.Plan, args []string) (names []string, err error) {
+	for _, arg := range args {
+		n := len(names)
+		for i := range plan.Links {
+			if ok, err := path.Match(arg, plan.Links[i].Name); ok && err == nil && strings.ContainsAny(arg, "*?[") {
+				names = append(names, plan.Links[i].Name)
+			}
+		}
+		if len(names) > n {
+			continue
+		}
+		id, _, err := plan.FindLink(arg)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, plan.Links[id].Name)
+	}
+	return names, nil
+}
+
+func (c *call) printCredits(list []api.Credits) error {
+	if c.String("format") == formatTable && len(list) == 0 {
+		_, err := fmt.Fprintln(c.out, "no links with credits: they have them by `link: {cbfc: on}` in the topology file")
+		return err
+	}
+	return c.render(list, func() table { return creditTable(list) })
+}
+
+// creditTable has one line a direction and channel.
+func creditTable(list []api.Credits) table {
+	t := table{columns: []string{"LINK", "FROM", "TO", "VC", "CLASS", "STATE", "LIMIT", "USED", "PEAK", "CONSUMED", "FREED", "BLOCKED", "HELD"}}
+	for i := range list {
+		x := &list[i]
+		t.add(x.Link, x.From, x.To, x.VC, x.Class, x.State, creditLimit(x), x.Used, x.Peak, x.Consumed, x.Freed, nanos(x.BlockedNs), x.RxHeld)
+	}
+	return t
+}
+
+func creditLimit(x *api.Credits) string {
+	if x.Shared {
+		return fmt.Sprintf("%d shared", x.Limit)
+	}
+	return fmt.Sprint(x.Limit)
+}
+
+// creditChannels is the short form for one link.
+func creditChannels(list []api.Credits, link string) []table {
+	t := table{columns: []string{"CBFC", "VC", "CLASS", "STATE", "LIMIT", "USED", "PEAK", "BLOCKED", "HELD"}}
+	for i := range list {
+		if x := &list[i]; x.Link == link && x.State != cbfc.Off {
+			t.add(x.From+" to "+x.To, x.VC, x.Class, x.State, creditLimit(x), x.Used, x.Peak, nanos(x.BlockedNs), x.RxHeld)
+		}
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	return []table{t}
+}
