@@ -86,8 +86,9 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 		f.ahead = append(f.ahead, f.lookahead(i))
 	}
 	for i, o := range f.outs {
-		for _, q := range plan.Nodes[i].Ports {
-			o.peers = append(o.peers, peer{f.nodes[q.Peer], q.PeerIdx})
+		for p := range plan.Nodes[i].Ports {
+			far := plan.Nodes[i].Ports[p].Far()
+			o.peers = append(o.peers, peer{f.nodes[far.Node], far.Port})
 		}
 	}
 	return f, nil

@@ -344,14 +344,16 @@ func (d *Daemon) inFlight() bool {
 	return false
 }
 
-// frameOn says whether a frame is on a link whose ends both live.
-func (d *Daemon) frameOn(l *topology.Link) bool {
-	a, b := d.nodes[l.A.Node], d.nodes[l.B.Node]
+// frameOn says whether a frame that an end of a link has sent is under way to a node that lives.
+func (d *Daemon) frameOn(l *topology.Link) bool { return d.frameFrom(l.A) || d.frameFrom(l.B) }
+
+func (d *Daemon) frameFrom(from topology.End) bool {
+	to := d.plan.Nodes[from.Node].Ports[from.Port].Far()
+	a, b := d.nodes[from.Node], d.nodes[to.Node]
 	if !d.takesPart(a.id) || !d.takesPart(b.id) || d.clk.Dead(a.id) || d.clk.Dead(b.id) {
 		return false
 	}
-	return a.page.Sent[l.A.Port].Load() != b.page.Taken[l.B.Port].Load() ||
-		b.page.Sent[l.B.Port].Load() != a.page.Taken[l.A.Port].Load()
+	return a.page.Sent[from.Port].Load() != b.page.Taken[to.Port].Load()
 }
 
 // clockOp changes how time passes.

@@ -71,6 +71,8 @@ type Port struct {
 	BER     float64       `json:"ber,omitempty"`
 	LLR     *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
 	CBFC    *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
+
+	Miswired *End `json:"miswired,omitempty"` // where the cable really ends, nil: at Peer, as it should; see Far
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.
