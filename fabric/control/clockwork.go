@@ -43,6 +43,7 @@ const (
 	tick     = 250 * time.Microsecond
 	ackLimit = 10 * time.Second     // a node that does not obey the clock for so long is reported
 	hostWait = 5 * time.Millisecond // how long a frame of a plain host may wait at a lab that rests: nobody tells of it
+	burst    = 2 * time.Microsecond // from an event at rest to those that follow from it at the far end of a usual link
 	ahead    = time.Microsecond     // a change is scheduled so far beyond every horizon
 	farthest = 24 * time.Hour       // that time is moved at once: ports keep picoseconds, which last for 106 days in all
 )
@@ -219,11 +220,17 @@ func (d *Daemon) leap(c *clockwork, allowed func() bool) (next vt.Time, quiet bo
 
 // reach lets time go on until every node has come to limit. When it cannot, time stays where it is. Callers hold mu.
 func (d *Daemon) reach(ctx context.Context, c *clockwork, limit vt.Time) error {
+	c.seg.Flags &^= clock.Rest
+	return d.reachAsIs(ctx, c, limit)
+}
+
+// reachAsIs is reach in which nodes sleep at the limit at once if the lab rests.
+func (d *Daemon) reachAsIs(ctx context.Context, c *clockwork, limit vt.Time) error {
 	c.open = false
 	c.seg.Limit = limit
-	c.seg.Flags &^= clock.Rest
 	d.anchor(c)
 	seq, since := d.write(c), time.Now()
+	d.leap(c, func() bool { return true }) // before anybody wakes, to go there step by step
 	d.wake()
 	for {
 		lo, _ := d.horizons()
@@ -275,6 +282,38 @@ func (d *Daemon) realNow(c *clockwork) vt.Time {
 	return c.seg.Virt0 + vt.Time(c.wall.Now()-c.seg.Wall0)
 }
 
+// nextEvent is the time of the first event that waits anywhere.
+func (d *Daemon) nextEvent() vt.Time {
+	next := vt.Never
+	for _, n := range d.agreeing() {
+		next = min(next, vt.Time(n.page.Next.Load()))
+	}
+	return next
+}
+
+// catchUp handles what lies before now in a lab that rests. Time goes from one burst of events to the next and not a step further: nodes
+// that are let go on without anything to do cost most of what an idle lab costs. Frames that stay on their way, and plain hosts, have it go to now.
+func (d *Daemon) catchUp(ctx context.Context, c *clockwork, now vt.Time) error {
+	for tries := 0; !d.hasHosts; tries++ {
+		next := d.nextEvent()
+		switch {
+		case d.inFlight():
+			if tries > 20 {
+				return d.reach(ctx, c, now)
+			}
+			sleep(tick / 5)
+		case next > now:
+			return nil
+		default:
+			if err := d.reachAsIs(ctx, c, min(now, next.Add(burst))); err != nil {
+				return err
+			}
+			tries = 0
+		}
+	}
+	return d.reach(ctx, c, now)
+}
+
 // restLoop makes timers fire while the lab rests, when a person would expect it: once the wall has come to the next event
 // virtual time is moved there.
 func (d *Daemon) restLoop(ctx context.Context) {
@@ -286,18 +325,14 @@ func (d *Daemon) restLoop(ctx context.Context) {
 		}
 		c.mu.Lock()
 		if !c.run && !c.paused && !d.real() {
-			next := vt.Never
-			for _, n := range d.agreeing() {
-				next = min(next, vt.Time(n.page.Next.Load()))
-			}
-			now := d.virtualNow(c)
+			next, now := d.nextEvent(), d.virtualNow(c)
 			switch {
 			case d.working():
 				d.attend(ctx, c)
 				wait = 2 * time.Millisecond
 			case next <= now || d.inFlight():
 				wall, virt := c.restWall, c.restVirt
-				if err := d.reach(ctx, c, now); err != nil {
+				if err := d.catchUp(ctx, c, now); err != nil {
 					d.log.Warn("let time follow the wall", "err", err)
 					break
 				}
