@@ -291,6 +291,16 @@ func (d *Daemon) nextEvent() vt.Time {
 	return next
 }
 
+// left says whether anything waits anywhere that may come to something.
+func (d *Daemon) left() bool {
+	for _, n := range d.agreeing() {
+		if vt.Time(n.page.Left.Load()) != vt.Never {
+			return true
+		}
+	}
+	return false
+}
+
 // catchUp handles what lies before now in a lab that rests. Time goes from one burst of events to the next and not a step further: nodes
 // that are let go on without anything to do cost most of what an idle lab costs. Frames that stay on their way, and plain hosts, have it go to now.
 func (d *Daemon) catchUp(ctx context.Context, c *clockwork, now vt.Time) error {

@@ -70,6 +70,7 @@ type loop struct {
 	latency   time.Duration
 
 	onMessage func(m *ctl.Message) error // set by the process
+	settled   func() bool                // nothing will come of the node by itself; may be nil
 	publish   func()                     // copies the core's counters into the page
 	reconnect func() (*ctl.Conn, error)  // looks for a new daemon; nil: there is none yet
 	orphan    int64                      // wall time of the next look for one; 0 = the daemon is there
@@ -287,7 +288,13 @@ func (l *loop) show() {
 	p.Frames.Store(l.frames)
 	p.Late.Store(l.late)
 	p.Worst.Store(int64(l.worst))
-	p.Next.Store(int64(min(l.node.Next(), l.showClients())))
+	call := l.showClients()
+	next := min(l.node.Next(), call)
+	p.Next.Store(int64(next))
+	if call == vt.Never && l.settled != nil && l.settled() {
+		next = vt.Never
+	}
+	p.Left.Store(int64(next))
 	p.Horizon.Store(int64(l.horizon))
 	l.busy = false
 	p.Seq.Add(1)

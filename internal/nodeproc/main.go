@@ -184,7 +184,7 @@ func (p *proc) configure(c *ctl.Config) error {
 	if p.core, err = nodecore.New(c, l, &nodecore.Memory{}, p.result); err != nil {
 		return err
 	}
-	l.node = p.core.Node
+	l.node, l.settled = p.core.Node, p.core.Settled
 	if f := p.core.FEP; f != nil {
 		l.control = f.Config().DSCPControl
 	}
