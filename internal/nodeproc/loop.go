@@ -87,6 +87,7 @@ type loop struct {
 const (
 	napAfter   = 20 * time.Millisecond  // no progress for so long: the loop sleeps between sweeps
 	nap        = 50 * time.Microsecond  // that sleep
+	restNap    = time.Millisecond       // the same in a lab that rests
 	lostAfter  = 200 * time.Millisecond // a neighbour's frames are missing for so long: they were dropped
 	roomAfter  = 10 * time.Second       // a neighbour takes no frames for so long: it will not
 	deadAfter  = 3 * time.Second        // a heartbeat is missing for so long: the daemon is dead
@@ -421,9 +422,13 @@ func (l *loop) wait() error {
 	if l.seg.Flags&clock.Real != 0 {
 		return l.waitReal()
 	}
-	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
-	if resting && l.idle.tries > 2 {
+	resting := l.seg.Flags&clock.Rest != 0
+	if resting && l.horizon >= l.seg.Limit && l.idle.tries > 2 {
 		return l.block(-1)
+	}
+	if resting && l.idle.tries > 4 { // nobody waits for what a lab at rest does: others need not find us awake
+		l.missing()
+		return l.block(restNap)
 	}
 	if l.idle.nap {
 		l.missing()
