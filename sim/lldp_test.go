@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -157,5 +158,79 @@ func TestNeighboursTellWhatTheyCan(t *testing.T) {
 	}
 	if got := said(vt.Time(30*time.Microsecond), "spine0"); len(got) != 2 || !strings.Contains(got[0]+got[1], "trimming off, ecn 102400 to 307200 bytes, pfc off, csig offuetlab switch; trimming off") {
 		t.Errorf("10 us after trimming was turned off spine0 says %q", got)
+	}
+}
+
+// TestRunsWithLLDPEnd has a run that cannot finish: one of two links is up. With LLDP, too, the simulator says so, and does not go on
+// with the agents for ever.
+func TestRunsWithLLDPEnd(t *testing.T) {
+	plan, f := lldpFabric(t, "star-2")
+	down := true
+	for id, n := range plan.Nodes {
+		if n.Name == "host1" {
+			if err := f.Change(id, ctl.Change{At: 1, Impair: &link.Impair{Down: true}, RxDown: &down}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	nodes := crowd(plan, 1)
+	spec := workload.Spec{Workload: "incast", Size: 1 << 10, Iters: 1, Seed: 7, Nodes: nodes, Ranks: len(nodes)}
+	_, err := f.Run(spec, 1_000_000, Options{Progress: func(now vt.Time, _, _ int64) bool { return now < vt.Time(time.Hour) }})
+	if !errors.Is(err, ErrStuck) || f.now > vt.Time(20*time.Second) {
+		t.Errorf("at %v: %v", f.now, err)
+	}
+}
+
+// TestMiswiredCablesAreSeen swaps the far ends of two cables: agents hear who is really there, both in what they say and in what the plan expects.
+func TestMiswiredCablesAreSeen(t *testing.T) {
+	spec, err := topology.Parse("x.yaml", []byte("name: x\nfabric: {kind: leaf-spine, spines: 2, leaves: 2, hostsPerLeaf: 2}\ndefaults: {link: {lldp: on}}\nmiswired: [[leaf0-spine0, leaf1-spine1]]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, f := fabricOf(t, spec)
+	f.until(vt.Time(10 * time.Microsecond))
+	got := map[string]string{}
+	for i := range plan.Nodes {
+		for port, p := range f.nodes[i].Neighbours(f.now) {
+			if !knows(plan, &p, i, port) {
+				got[plan.Nodes[i].Name+" "+p.Port] = p.Neighbour.System + " " + p.Neighbour.Port
+			}
+		}
+	}
+	want := map[string]string{"leaf0 eth3": "spine1 eth2", "spine1 eth2": "leaf0 eth3", "leaf1 eth4": "spine0 eth1", "spine0 eth1": "leaf1 eth4"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("heard at the wrong ports: %v, want %v", got, want)
+	}
+}
+
+// TestRunOverMiswiredCables has frames come to nodes that they are not for, by their MAC address, and that drop them. What finds no other way
+// is given up after some retransmissions: a run ends, with the errors of its ranks.
+func TestRunOverMiswiredCables(t *testing.T) {
+	for _, miswired := range []string{"[[leaf0-spine0, leaf1-spine1]]", "[[host0-leaf0, host1-leaf0]]"} {
+		t.Run(miswired, func(t *testing.T) {
+			spec, err := topology.Parse("x.yaml", []byte("name: x\nfabric: {kind: leaf-spine, spines: 2, leaves: 2, hostsPerLeaf: 2}\ndefaults: {link: {lldp: on}}\nmiswired: "+miswired+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, f := fabricOf(t, spec)
+			nodes := crowd(plan, 1)
+			res, err := f.Run(workload.Spec{Workload: "alltoall", Size: 64 << 10, Iters: 1, Seed: 7, Nodes: nodes, Ranks: len(nodes)}, 1000, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range res.PerRank {
+				if !strings.Contains(r.Error, "did not acknowledge in time") {
+					t.Errorf("rank %d: %q", r.Rank, r.Error)
+				}
+			}
+			for i, n := range f.nodes {
+				for p := range n.Ports {
+					wrong := plan.Nodes[i].Ports[p].Miswired != nil
+					if got := n.Ports[p].C[link.DropPacket]; wrong != (got > 0) {
+						t.Errorf("%s %s: %d frames are not for it", plan.Nodes[i].Name, plan.Nodes[i].Ports[p].Name, got)
+					}
+				}
+			}
+		})
 	}
 }

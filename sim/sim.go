@@ -10,6 +10,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -28,6 +29,7 @@ type Fabric struct {
 	outs    []*outlet
 	mem     nodecore.Memory
 	ahead   []time.Duration // per node: the shortest time in which anything can reach it, its pipeline latency included
+	agents  bool            // a link has LLDP
 	now     vt.Time
 	results map[int]workload.RankResult
 }
@@ -74,6 +76,7 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 		most = max(most, nodecore.MaxFrame(&plan.Nodes[i]))
 	}
 	f := &Fabric{plan: plan, mem: nodecore.Memory{Pool: link.NewPool(most)}}
+	f.agents = slices.ContainsFunc(plan.Links, func(l topology.Link) bool { return l.LLDP })
 	routes := plan.Routes(nil)
 	for i := range plan.Nodes {
 		o := &outlet{}
@@ -86,8 +89,9 @@ func New(plan *topology.Plan, labSeed uint64) (*Fabric, error) {
 		f.ahead = append(f.ahead, f.lookahead(i))
 	}
 	for i, o := range f.outs {
-		for _, q := range plan.Nodes[i].Ports {
-			o.peers = append(o.peers, peer{f.nodes[q.Peer], q.PeerIdx})
+		for p := range plan.Nodes[i].Ports {
+			far := plan.Nodes[i].Ports[p].Far()
+			o.peers = append(o.peers, peer{f.nodes[far.Node], far.Port})
 		}
 	}
 	return f, nil
@@ -237,7 +241,7 @@ func (f *Fabric) play(spec workload.Spec, opt Options) error {
 		limit = opt.Until
 	}
 	for steps := 0; len(f.results) < spec.Ranks; steps++ {
-		if !f.step(limit) {
+		if !f.step(limit) || len(f.results) < spec.Ranks && f.idle() {
 			if opt.Until > 0 {
 				return fmt.Errorf("sim: %w at %v with %d of %d ranks finished", ErrUntil, opt.Until, len(f.results), spec.Ranks)
 			}
@@ -256,6 +260,19 @@ func (f *Fabric) play(spec workload.Spec, opt Options) error {
 		}
 	}
 	return nil
+}
+
+// idle says whether nothing but LLDP agents has anything left to do.
+func (f *Fabric) idle() bool {
+	if !f.agents {
+		return false
+	}
+	for _, n := range f.nodes {
+		if !n.Settled() {
+			return false
+		}
+	}
+	return true
 }
 
 // end is when the counters of a run are read: after the last rank's end, once the last acknowledgements have arrived.

@@ -183,6 +183,8 @@ func (t TLV) line(l *line) {
 		l.word(map[LLDPType]string{LLDPChassis: "chassis ", LLDPPort: "port "}[k] + id)
 	case LLDPTTL:
 		l.num("ttl", uint64(t.TTL()))
+	case LLDPSysName:
+		l.word("system " + strconv.QuoteToASCII(string(t.Value())))
 	case LLDPOrg:
 		t.ueLine(l)
 	}
@@ -190,7 +192,7 @@ func (t TLV) line(l *line) {
 
 func (t TLV) ueLine(l *line) {
 	if o, err := ParseUEOptions(t); err == nil {
-		l.word("LLR " + o.LLRWanted().String() + " CBFC " + o.CBFCWanted().String())
+		l.word("LLR " + o.LLRWanted().String() + " enabled " + o.LLREnabled().String() + " CBFC " + o.CBFCWanted().String() + " enabled " + o.CBFCEnabled().String())
 		l.hex("boot", uint64(o.BootID()))
 		return
 	}

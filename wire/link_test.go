@@ -74,7 +74,7 @@ func TestLinkSummary(t *testing.T) {
 		"LINK_CONTROL LLR_ACK seq 703710 LLR_NACK seq 74565 LLR_INIT seq 303827 data 0xbeef LLR_INIT_ECHO seq 303827 data 0xbeef CF_Update vc17 31420 vc3 291",
 		"MAC_CONTROL CC_Update vc0 1 vc1 69906 vc2 139811",
 		"MAC_CONTROL CC_Update vc16 1 vc17 69906",
-		`LLDP chassis 02:00:00:00:00:07 port "eth1" ttl 4 LLR BIDIRECTIONAL CBFC BIDIRECTIONAL boot 0xdeadbeef CBFC PER_VC credits 70000 of 256 vcs 2`,
+		`LLDP chassis 02:00:00:00:00:07 port "eth1" ttl 4 LLR BIDIRECTIONAL enabled NO CBFC BIDIRECTIONAL enabled BIDIRECTIONAL boot 0xdeadbeef CBFC PER_VC credits 70000 of 256 vcs 2 system "leaf1"`,
 	} {
 		p := Decode(linkFrames()[i], Options{})
 		if got := p.Summary(); !strings.Contains(got, want) || len(p.Errs) != 0 {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/hex"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -64,7 +66,7 @@ func described(p *wire.Packet, name string) *wire.Field {
 func valueName(p *wire.Packet, f field) string {
 	v, ok := f.value.(uint64)
 	if !ok {
-		return ""
+		return lldpText(f)
 	}
 	if bareName(f.name) == "ip.proto" {
 		if p.Native {
@@ -89,6 +91,19 @@ func valueName(p *wire.Packet, f field) string {
 		return wire.EtherType(v).String()
 	}
 	return fmt.Sprintf("RESERVED_%d", v)
+}
+
+// lldpText shows port names, system names and descriptions as the text that they are; "" for all else.
+func lldpText(f field) string {
+	s, _ := f.value.(string)
+	if n := bareName(f.name); n != "lldp.port" && n != "lldp.value" {
+		return ""
+	}
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) < 2 || bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return strconv.Quote(string(b))
 }
 
 // setFlags names the masks of which v has bits; one of several bits has its value with it.

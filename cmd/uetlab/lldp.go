@@ -10,20 +10,29 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/labdir"
 )
 
 func lldpCommand() *cli.Command {
 	return verb{name: "lldp", args: "[NODE]", usage: "show the neighbours that ports have heard by LLDP", max: 1,
 		text: "Of one node, or of all; of ports whose links have `lldp: on` in the topology file. WIRING says how a neighbour is not the one of the\n" +
-			"topology. --detail prints what lldpctl would, and the UE TLVs. Times are virtual: a port says who it is every second, for four.",
-		examples: []string{"uetlab lldp", "uetlab lldp leaf0", "uetlab lldp leaf0 --detail", "uetlab lldp --format json"},
-		flags:    labFlags(&cli.BoolFlag{Name: "detail", Usage: "all that each neighbour says"}, watchFlag()), run: runLLDP}.command()
+			"topology. --detail prints what lldpctl would, and the UE TLVs. --check prints a line for each port whose neighbour is\n" +
+			"not the one of the topology, or that has heard nobody, and fails if there is one. Times are virtual: a port says who it is every second, for four.",
+		examples: []string{"uetlab lldp", "uetlab lldp leaf0", "uetlab lldp leaf0 --detail", "uetlab lldp --check", "uetlab lldp --format json"},
+		flags:    labFlags(&cli.BoolFlag{Name: "detail", Usage: "all that each neighbour says"}, &cli.BoolFlag{Name: "check", Usage: "only what is wrong with the cables; exit code 1 if anything is"}, watchFlag()), run: runLLDP}.command()
 }
 
 func runLLDP(c *call) error {
 	cl, d, err := c.client()
 	if err != nil {
 		return err
+	}
+	if c.Bool("check") {
+		list, err := cl.LLDP(c.ctx, c.arg(0))
+		if err != nil {
+			return explain(d, err)
+		}
+		return c.checkWiring(list)
 	}
 	return c.watch(func() (func() error, error) {
 		list, err := cl.LLDP(c.ctx, c.arg(0))
@@ -32,6 +41,48 @@ func runLLDP(c *call) error {
 		}
 		return func() error { return c.printLLDP(list) }, nil
 	})
+}
+
+// checkWiring prints the ports whose neighbours are wrong, and fails if there are any.
+func (c *call) checkWiring(list []api.LLDP) error {
+	wrong := slices.DeleteFunc(list, func(p api.LLDP) bool { return p.Mistake == "" })
+	if c.String("format") != formatTable {
+		if err := c.render(wrong, nil); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range wrong {
+			if _, err := fmt.Fprintln(c.out, p.Mistake); err != nil {
+				return err
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return api.Errorf(api.CodeFailure, "lldp: the neighbours of %d ports are not those of the topology", len(wrong))
+	}
+	return nil
+}
+
+// hearWait is how long up gives the agents of a lab to hear each other, wall time; they need microseconds of virtual time.
+const hearWait = 2 * time.Second
+
+// noteWiring says which ports of a lab that has just come up do not hear whom the topology says.
+func noteWiring(c *call, d *labdir.Dir) {
+	cl := api.Unix(d.Sock())
+	defer cl.Close()
+	var list []api.LLDP
+	deaf := func(p api.LLDP) bool { return p.Neighbour == nil && p.Mistake != "" }
+	for end := time.Now().Add(hearWait); ; time.Sleep(hearWait / 40) {
+		var err error
+		if list, err = cl.LLDP(c.ctx, ""); err != nil || !slices.ContainsFunc(list, deaf) || time.Now().After(end) {
+			break
+		}
+	}
+	for _, p := range list {
+		if p.Mistake != "" {
+			c.note("wiring: %s", p.Mistake)
+		}
+	}
 }
 
 func (c *call) printLLDP(list []api.LLDP) error {

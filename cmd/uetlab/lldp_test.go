@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"strings"
+	"testing"
+
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/internal/ctl"
 )
@@ -19,4 +23,20 @@ func fakeLLDP(node string) []api.LLDP {
 		{Node: "leaf0", Mistake: "leaf0 eth3: LLDP neighbour leaf0 eth4, expected leaf1 eth3",
 			LLDPPort: ctl.LLDPPort{Port: "eth3", Neighbour: &ctl.LLDPNeighbour{Chassis: "02:00:00:00:01:01", Port: "eth4", System: "leaf0", TTLSec: 4}, Counters: map[string]uint64{}}},
 		{Node: "leaf1", Mistake: "leaf1 eth1: no LLDP neighbour, expected host1 eth1", LLDPPort: ctl.LLDPPort{Port: "eth1", Counters: map[string]uint64{"tx": 9}}}}
+}
+
+// TestWiringIsChecked prints what is wrong, a line each, and fails; a node whose ports are right passes.
+func TestWiringIsChecked(t *testing.T) {
+	here(t)
+	fakeLab(t, "one")
+	o := runLine(t, context.Background(), "lldp --check")
+	if want := "leaf0 eth3: LLDP neighbour leaf0 eth4, expected leaf1 eth3\nleaf1 eth1: no LLDP neighbour, expected host1 eth1\n"; o.code != 1 || o.out != want || !strings.Contains(o.err, "2 ports") {
+		t.Errorf("code %d, %q, %q", o.code, o.out, o.err)
+	}
+	if o = runLine(t, context.Background(), "lldp host0 --check"); o.code != 0 || o.out != "" || o.err != "" {
+		t.Errorf("all is right: code %d, %q, %q", o.code, o.out, o.err)
+	}
+	if o = runLine(t, context.Background(), "lldp --check --format json"); o.code != 1 || strings.Count(o.out, "mistake") != 2 {
+		t.Errorf("code %d, %q", o.code, o.out)
+	}
 }

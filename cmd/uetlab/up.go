@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -109,6 +110,9 @@ func runUp(c *call) error {
 	c.note("lab %s is up: %d nodes, %d links, %s, %.2f s", lab.Name, lab.Nodes, lab.Links, lab.Runtime, time.Since(start).Seconds())
 	if cc := idleControl(&opt); cc != "" {
 		c.note("cc: %s has no effect with --time real: round trips are the machine's, and windows fixed", cc)
+	}
+	if slices.ContainsFunc(opt.Plan.Links, func(l topology.Link) bool { return l.LLDP }) {
+		noteWiring(c, d)
 	}
 	return c.render(lab, func() table { return labTable([]api.Lab{lab}) })
 }

@@ -34,13 +34,9 @@ func Links(plan *topology.Plan, list string) ([]int, error) {
 	return ids, nil
 }
 
-// DirectionOf is the direction of a link in which the node at one of its ends sends.
+// DirectionOf is the direction in which a port sends over its cable, which is captured for a link.
 func DirectionOf(plan *topology.Plan, link int, from topology.End) Direction {
-	l := &plan.Links[link]
-	to := l.B
-	if from == l.B {
-		to = l.A
-	}
+	l, to := &plan.Links[link], plan.Nodes[from.Node].Ports[from.Port].Far()
 	a, b := &plan.Nodes[from.Node], &plan.Nodes[to.Node]
 	return Direction{FromNode: a.Name, FromPort: a.Ports[from.Port].Name, ToNode: b.Name, ToPort: b.Ports[to.Port].Name,
 		Description: l.Name, Trailer: a.Kind != topology.KindHost && b.Kind != topology.KindHost}

@@ -107,10 +107,10 @@ func (d *Daemon) openCapture(ctx context.Context, req api.CaptureRequest) (captu
 	for _, id := range links {
 		l := &d.plan.Links[id]
 		if err == nil && req.Side != api.SideA {
-			err = d.openDirection(ctx, &cfg, id, l.A, l.B)
+			err = d.openDirection(ctx, &cfg, id, l.B)
 		}
 		if err == nil && req.Side != api.SideB {
-			err = d.openDirection(ctx, &cfg, id, l.B, l.A)
+			err = d.openDirection(ctx, &cfg, id, l.A)
 		}
 	}
 	if err != nil {
@@ -119,8 +119,8 @@ func (d *Daemon) openCapture(ctx context.Context, req api.CaptureRequest) (captu
 	return cfg, err
 }
 
-// openDirection has the receiving end of one direction open its socket.
-func (d *Daemon) openDirection(ctx context.Context, cfg *capture.Config, link int, from, to topology.End) error {
+// openDirection has the receiving end of one direction open its socket: what is sent by the far end of its cable arrives there.
+func (d *Daemon) openDirection(ctx context.Context, cfg *capture.Config, link int, to topology.End) error {
 	_, files, err := d.nodes[to.Node].call(ctx, d, ctl.Message{Op: "capture", Port: to.Port})
 	defer closeAll(files)
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *Daemon) openDirection(ctx context.Context, cfg *capture.Config, link in
 		return err
 	}
 	cfg.Sources = append(cfg.Sources, capture.NewSource(fd))
-	cfg.Directions = append(cfg.Directions, capture.DirectionOf(d.plan, link, from))
+	cfg.Directions = append(cfg.Directions, capture.DirectionOf(d.plan, link, d.plan.Nodes[to.Node].Ports[to.Port].Far()))
 	return nil
 }
 

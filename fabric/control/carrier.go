@@ -11,12 +11,12 @@ import (
 
 // The carrier of the veth pairs follows the links for people and plain hosts to see. What is sent and received follows
 // from scheduled changes alone, so the carrier goes only when a link that is down has nothing under way, and is back
-// before it comes up.
+// before it comes up. Miswired cables keep theirs: each carries two links' halves.
 
 // cutCarriers takes the carrier from links that are down both ways. The lab rests; callers hold time.mu.
 func (d *Daemon) cutCarriers(ctx context.Context) {
 	for id, l := range d.faults.At(vt.Never - 1) {
-		if !l.AB.Down || !l.BA.Down || d.noCarrier[id] || d.busy(id, l.Since) {
+		if !l.AB.Down || !l.BA.Down || d.noCarrier[id] || d.plan.Miswired(id) || d.busy(id, l.Since) {
 			continue
 		}
 		if err := d.carrier(ctx, id, false); err != nil {

@@ -43,6 +43,7 @@ const (
 	tick     = 250 * time.Microsecond
 	ackLimit = 10 * time.Second     // a node that does not obey the clock for so long is reported
 	hostWait = 5 * time.Millisecond // how long a frame of a plain host may wait at a lab that rests: nobody tells of it
+	burst    = 2 * time.Microsecond // from an event at rest to those that follow from it at the far end of a usual link
 	ahead    = time.Microsecond     // a change is scheduled so far beyond every horizon
 	farthest = 24 * time.Hour       // that time is moved at once: ports keep picoseconds, which last for 106 days in all
 )
@@ -219,11 +220,17 @@ func (d *Daemon) leap(c *clockwork, allowed func() bool) (next vt.Time, quiet bo
 
 // reach lets time go on until every node has come to limit. When it cannot, time stays where it is. Callers hold mu.
 func (d *Daemon) reach(ctx context.Context, c *clockwork, limit vt.Time) error {
+	c.seg.Flags &^= clock.Rest
+	return d.reachAsIs(ctx, c, limit)
+}
+
+// reachAsIs is reach in which nodes sleep at the limit at once if the lab rests.
+func (d *Daemon) reachAsIs(ctx context.Context, c *clockwork, limit vt.Time) error {
 	c.open = false
 	c.seg.Limit = limit
-	c.seg.Flags &^= clock.Rest
 	d.anchor(c)
 	seq, since := d.write(c), time.Now()
+	d.leap(c, func() bool { return true }) // before anybody wakes, to go there step by step
 	d.wake()
 	for {
 		lo, _ := d.horizons()
@@ -275,51 +282,6 @@ func (d *Daemon) realNow(c *clockwork) vt.Time {
 	return c.seg.Virt0 + vt.Time(c.wall.Now()-c.seg.Wall0)
 }
 
-// restLoop makes timers fire while the lab rests, when a person would expect it: once the wall has come to the next event
-// virtual time is moved there.
-func (d *Daemon) restLoop(ctx context.Context) {
-	c := &d.time
-	for ctx.Err() == nil {
-		wait := time.Second
-		if d.hasHosts {
-			wait = hostWait
-		}
-		c.mu.Lock()
-		if !c.run && !c.paused && !d.real() {
-			next := vt.Never
-			for _, n := range d.agreeing() {
-				next = min(next, vt.Time(n.page.Next.Load()))
-			}
-			now := d.virtualNow(c)
-			switch {
-			case d.working():
-				d.attend(ctx, c)
-				wait = 2 * time.Millisecond
-			case next <= now || d.inFlight():
-				wall, virt := c.restWall, c.restVirt
-				if err := d.reach(ctx, c, now); err != nil {
-					d.log.Warn("let time follow the wall", "err", err)
-					break
-				}
-				d.rest(c)
-				c.restWall, c.restVirt = wall, virt // follow the wall, not the time that this took
-				wait = 2 * time.Millisecond
-			case next != vt.Never:
-				wait = min(wait, next.Sub(now)+time.Millisecond)
-			}
-		}
-		if !c.run && !c.paused {
-			d.cutCarriers(ctx)
-		}
-		c.mu.Unlock()
-		select {
-		case <-ctx.Done():
-		case <-d.kick:
-		case <-time.After(wait):
-		}
-	}
-}
-
 // heartbeat tells the nodes that the daemon lives.
 func (d *Daemon) heartbeat(ctx context.Context) {
 	t := time.NewTicker(250 * time.Millisecond)
@@ -344,14 +306,16 @@ func (d *Daemon) inFlight() bool {
 	return false
 }
 
-// frameOn says whether a frame is on a link whose ends both live.
-func (d *Daemon) frameOn(l *topology.Link) bool {
-	a, b := d.nodes[l.A.Node], d.nodes[l.B.Node]
+// frameOn says whether a frame that an end of a link has sent is under way to a node that lives.
+func (d *Daemon) frameOn(l *topology.Link) bool { return d.frameFrom(l.A) || d.frameFrom(l.B) }
+
+func (d *Daemon) frameFrom(from topology.End) bool {
+	to := d.plan.Nodes[from.Node].Ports[from.Port].Far()
+	a, b := d.nodes[from.Node], d.nodes[to.Node]
 	if !d.takesPart(a.id) || !d.takesPart(b.id) || d.clk.Dead(a.id) || d.clk.Dead(b.id) {
 		return false
 	}
-	return a.page.Sent[l.A.Port].Load() != b.page.Taken[l.B.Port].Load() ||
-		b.page.Sent[l.B.Port].Load() != a.page.Taken[l.A.Port].Load()
+	return a.page.Sent[from.Port].Load() != b.page.Taken[to.Port].Load()
 }
 
 // clockOp changes how time passes.

@@ -30,6 +30,7 @@ import (
 	"github.com/uetlab/uetlab/internal/clock"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/faults"
+	"github.com/uetlab/uetlab/internal/lldp"
 	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/workload"
@@ -62,6 +63,7 @@ type Daemon struct {
 	time      clockwork
 	kick      chan struct{}
 	hasHosts  bool
+	agents    bool // a link has LLDP
 	isReal    bool
 
 	runBusy   sync.Mutex // held for the whole of a run request, and while a restarted node rejoins
@@ -76,22 +78,23 @@ type Daemon struct {
 
 	listeners listeners
 
-	events   eventLog
-	mu       sync.Mutex
-	handles  []runtime.Handle  // under mu
-	saving   sync.Mutex        // of the state file
-	nodeAt   map[string]string // nodes by their fabric addresses
-	created  time.Time
-	state    atomic.Value // string, api.Lab…
-	deaths   atomic.Int64
-	stopping atomic.Bool
-	nodeSock int
-	down     chan struct{} // closed when the lab is to go
-	downOnce sync.Once
-	downDone chan struct{}
-	servers  []*http.Server
-	crews    atomic.Uint32 // runs with processes so far
-	leaping  sync.Mutex    // from the look at the pages that decides a leap to the write of the clock page
+	events    eventLog
+	mu        sync.Mutex
+	handles   []runtime.Handle    // under mu
+	saving    sync.Mutex          // of the state file
+	nodeAt    map[string]string   // nodes by their fabric addresses
+	wrongTold map[lldp.End]string // under mu: ports at which somebody else was heard than the topology says, as told by events
+	created   time.Time
+	state     atomic.Value // string, api.Lab…
+	deaths    atomic.Int64
+	stopping  atomic.Bool
+	nodeSock  int
+	down      chan struct{} // closed when the lab is to go
+	downOnce  sync.Once
+	downDone  chan struct{}
+	servers   []*http.Server
+	crews     atomic.Uint32 // runs with processes so far
+	leaping   sync.Mutex    // from the look at the pages that decides a leap to the write of the clock page
 }
 
 const (
@@ -106,9 +109,10 @@ func New(opt Options, dir *labdir.Dir, rt runtime.Runtime, log *slog.Logger) (*D
 		return nil, errors.New("the lab has no plan")
 	}
 	d := &Daemon{opt: opt, dir: dir, plan: plan, rt: rt, log: log, kick: make(chan struct{}, 1), nodeSock: -1,
-		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), faults: faults.New(plan), settings: newSwitchStates(plan), noCarrier: make([]bool, len(plan.Links)), nodeAt: addresses(plan)}
+		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), faults: faults.New(plan), settings: newSwitchStates(plan), noCarrier: make([]bool, len(plan.Links)), nodeAt: addresses(plan), wrongTold: map[lldp.End]string{}}
 	d.state.Store(api.LabStarting)
 	d.time.wall = clock.NewWall()
+	d.agents = slices.ContainsFunc(plan.Links, func(l topology.Link) bool { return l.LLDP })
 	feps := 0
 	for i := range plan.Nodes {
 		switch plan.Nodes[i].Kind {

@@ -33,13 +33,37 @@ func (d *Daemon) neighbours(ctx context.Context, name string) ([]api.LLDP, error
 		if err := d.fetch(ctx, d.nodes[p.ID], "lldp", &lists[p.ID]); err != nil {
 			return nil, err
 		}
-		return heard(d.plan, lists), nil
+		return d.tellMistakes(heard(d.plan, lists)), nil
 	}
 	lists = askAll(ctx, d, switchWait, d.living(d.takesPart), func(ctx context.Context, n *node) (p []ctl.LLDPPort, err error) {
 		err = d.fetch(ctx, n, "lldp", &p)
 		return p, err
 	})
-	return heard(d.plan, lists), nil
+	return d.tellMistakes(heard(d.plan, lists)), nil
+}
+
+// tellMistakes makes an event of each port that hears somebody else than before, if that is not who the topology says, or is again. Ports that
+// hear nobody make none: a link may be down.
+func (d *Daemon) tellMistakes(list []api.LLDP) []api.LLDP {
+	for i := range list {
+		p := &list[i]
+		if p.Neighbour == nil {
+			continue
+		}
+		port := lldp.End{Node: p.Node, Port: p.Port}
+		d.mu.Lock()
+		was := d.wrongTold[port]
+		d.wrongTold[port] = p.Mistake
+		d.mu.Unlock()
+		switch {
+		case p.Mistake == was:
+		case p.Mistake == "":
+			d.event("lldp", p.Node, "", port.String()+": the neighbour is the one of the topology again")
+		default:
+			d.event("lldp", p.Node, "", p.Mistake)
+		}
+	}
+	return list
 }
 
 // heard names the nodes of what their ports have heard, by node, and compares it with the plan.

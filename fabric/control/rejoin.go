@@ -9,6 +9,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/runtime"
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fabric/wiring"
 	"github.com/uetlab/uetlab/internal/ctl"
 )
@@ -29,15 +30,27 @@ func (d *Daemon) settleLinks(n *node) {
 	ctx, cancel := context.WithTimeout(context.Background(), runWait)
 	defer cancel()
 	down := n.isDead()
-	for _, q := range d.plan.Nodes[n.id].Ports {
-		if !down && d.nodes[q.Peer].isDead() {
+	for _, id := range d.linksAt(n.id) {
+		if !down && slices.ContainsFunc(d.plan.Ends(id), func(e topology.End) bool { return d.nodes[e.Node].isDead() }) {
 			continue
 		}
-		l := &d.plan.Links[q.Link]
+		l := &d.plan.Links[id]
 		if _, err := d.changeLink(ctx, l.Name, api.LinkChange{Op: api.LinkOpSet, Set: api.LinkSet{Down: &down}}); err != nil {
 			d.log.Warn("links of a node", "node", n.name, "link", l.Name, "err", err)
 		}
 	}
+}
+
+// linksAt lists the links that a node has to do with: its own, and those of ports that miswired cables join to it.
+func (d *Daemon) linksAt(node int) (links []int) {
+	for _, q := range d.plan.Nodes[node].Ports {
+		links = append(links, q.Link)
+		if far := q.Miswired; far != nil {
+			links = append(links, d.plan.Nodes[far.Node].Ports[far.Port].Link)
+		}
+	}
+	slices.Sort(links)
+	return slices.Compact(links)
 }
 
 // rejoin takes a node back that was restarted: it is configured, its links are made anew, and it takes part in virtual
@@ -145,14 +158,15 @@ func (d *Daemon) wireAnew(ctx context.Context, n *node) error {
 		return d.ask(ctx, n, ctl.Message{Op: "carrier", Port: port, Up: true})
 	}
 	for i, q := range d.plan.Nodes[n.id].Ports {
-		p := d.nodes[q.Peer]
+		far := q.Far()
+		p := d.nodes[far.Node]
 		if p.isDead() {
 			continue
 		}
-		if err := d.ask(ctx, p, ctl.Message{Op: "rewire", Port: q.PeerIdx}); err != nil {
+		if err := d.ask(ctx, p, ctl.Message{Op: "rewire", Port: far.Port}); err != nil {
 			return err
 		}
-		if err := errors.Join(up(p, q.PeerIdx), up(n, i)); err != nil {
+		if err := errors.Join(up(p, far.Port), up(n, i)); err != nil {
 			return err
 		}
 		d.noCarrier[q.Link] = false

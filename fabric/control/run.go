@@ -382,10 +382,10 @@ func (d *Daemon) follow(ctx context.Context, r *run, emit func(api.RunEvent) err
 			if open() {
 				d.extend(c)
 			}
-			next, quiet := d.leap(c, open)
-			if quiet && next == vt.Never && !r.finished() {
+			switch _, quiet := d.leap(c, open); {
+			case quiet && !d.left() && !r.finished():
 				stuck++
-			} else {
+			case quiet || !d.agents: // agents say something now and then, which is no work
 				stuck = 0
 			}
 		}

@@ -60,6 +60,7 @@ func (d *draft) plan() *Plan {
 	p.BDP = mulDiv(pointRate(p), int64(p.BaseRTT), 8*int64(time.Second))
 	d.planSizes(p)
 	d.planCBFC(p)
+	d.planMiswired(p)
 	return p
 }
 

@@ -42,14 +42,12 @@ func (p *Plan) FindLink(name string) (link, end int, err error) {
 			swapped += "#" + number
 		}
 	}
-	names := make([]string, len(p.Links))
 	for i, l := range p.Links {
 		if l.Name == name || l.Name == swapped {
 			return i, EitherEnd, nil
 		}
-		names[i] = l.Name
 	}
-	return 0, EitherEnd, unknown("link", name, names)
+	return 0, EitherEnd, unknown("link", name, p.linkNames())
 }
 
 func (p *Plan) findPort(node, eth string) (link, end int, err error) {

@@ -72,6 +72,8 @@ type Port struct {
 	LLR     *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
 	CBFC    *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
 	PHY
+
+	Miswired *End `json:"miswired,omitempty"` // where the cable really ends, nil: at Peer, as it should; see Far
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.

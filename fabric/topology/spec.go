@@ -33,6 +33,7 @@ type Spec struct {
 	DSCP        DSCPParams
 	Nodes       []*NodeSpec // in file order
 	Links       []*LinkSpec // in file order
+	Miswired    []*Swap     // in file order
 
 	where       map[any]position // pointer to a field above → where it stands in the file
 	partial     bool             // some of the file could not be read; only the draft's checks of names make sense

@@ -29,6 +29,7 @@ func (s *Spec) fields() []field {
 		{key: "addressing", doc: "Where addresses are taken from.", to: object{to: &s.Addressing}},
 		{key: "nodes", doc: "Further nodes, and changes to nodes of the fabric by name or pattern (*, ?, [0-3]).", to: nodeMap{to: &s.Nodes}},
 		{key: "links", doc: "Further links, and changes to links of the fabric.", to: linkList{to: &s.Links}},
+		{key: "miswired", doc: "Pairs of links whose far ends are swapped when the lab is plugged together; the nodes go on believing the rest of the file.", to: swapList{&s.Miswired}},
 	}
 }
 

@@ -26,13 +26,13 @@ type pair struct {
 // message is a serialized netlink request whose sequence number is still to be set.
 type message []byte
 
-func makePair(plan *topology.Plan, l *topology.Link, ns []*os.File) pair {
+func makePair(plan *topology.Plan, l *topology.Link, a, b topology.End, ns []*os.File) pair {
 	half := func(e topology.End) end {
 		node := &plan.Nodes[e.Node]
 		port := &node.Ports[e.Port]
 		return end{ns: ns[e.Node], name: port.Name, mac: port.MAC, mtu: DeviceMTU(node.Kind, l.MTU)}
 	}
-	return pair{name: l.Name, a: half(l.A), b: half(l.B)}
+	return pair{name: l.Name, a: half(a), b: half(b)}
 }
 
 // message is RTM_NEWLINK for the whole pair, both ends down.

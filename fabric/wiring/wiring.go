@@ -1,4 +1,4 @@
-// Package wiring joins the network namespaces of a lab's nodes by veth pairs as a topology.Plan says, in batches of
+// Package wiring joins the network namespaces of a lab's nodes by veth pairs as the cables of a topology.Plan go, in batches of
 // rtnetlink messages. Both ends are made in their nodes' namespaces under their final names, so nothing of a lab
 // ever shows in the caller's. Ports are left down: a node brings its own up once it can receive, so that a port with
 // carrier is one that loses nothing. The package needs CAP_NET_ADMIN over the namespaces and enters none of them, except
@@ -38,12 +38,13 @@ func Wire(ctx context.Context, plan *topology.Plan, ns []*os.File) error {
 	pairs := make([]pair, 0, len(plan.Links))
 	for i := range plan.Links {
 		l := &plan.Links[i]
-		for _, end := range []topology.End{l.A, l.B} {
+		far := plan.Nodes[l.A.Node].Ports[l.A.Port].Far()
+		for _, end := range []topology.End{l.A, far} {
 			if end.Node >= len(ns) || ns[end.Node] == nil {
 				return fmt.Errorf("link %s: no network namespace of node %s", l.Name, plan.Nodes[end.Node].Name)
 			}
 		}
-		pairs = append(pairs, makePair(plan, l, ns))
+		pairs = append(pairs, makePair(plan, l, l.A, far, ns))
 	}
 	return create(ctx, pairs)
 }
@@ -57,15 +58,17 @@ func WireNode(ctx context.Context, plan *topology.Plan, ns []*os.File, node int)
 		return fmt.Errorf("wire node %s: no network namespace of it", plan.Nodes[node].Name)
 	}
 	var pairs []pair
-	for _, port := range plan.Nodes[node].Ports {
-		if port.Peer >= len(ns) || ns[port.Peer] == nil {
+	for i := range plan.Nodes[node].Ports {
+		port := &plan.Nodes[node].Ports[i]
+		far := port.Far()
+		if far.Node >= len(ns) || ns[far.Node] == nil {
 			continue
 		}
-		peer := plan.Nodes[port.Peer].Ports[port.PeerIdx].Name
-		if err := remove(ns[port.Peer], peer); err != nil {
-			return fmt.Errorf("link %s: remove the old %s of %s: %w", plan.Links[port.Link].Name, peer, plan.Nodes[port.Peer].Name, err)
+		l, peer := &plan.Links[port.Link], plan.Nodes[far.Node].Ports[far.Port].Name
+		if err := remove(ns[far.Node], peer); err != nil {
+			return fmt.Errorf("link %s: remove the old %s of %s: %w", l.Name, peer, plan.Nodes[far.Node].Name, err)
 		}
-		pairs = append(pairs, makePair(plan, &plan.Links[port.Link], ns))
+		pairs = append(pairs, makePair(plan, l, topology.End{Node: node, Port: i}, far, ns))
 	}
 	return create(ctx, pairs)
 }

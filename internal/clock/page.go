@@ -67,6 +67,7 @@ type NodePage struct {
 	FEP     [MaxFEP]atomic.Uint64
 	Work    atomic.Uint64 // what attached processes have under way: time has to go on while it is not 0
 	Free    atomic.Uint64 // operations of processes that the node did not wait for
+	Left    atomic.Int64  // Next, but vt.Never if nothing will come of the node by itself: LLDP goes on for ever
 }
 
 // Segment is one setting of the clock. Nodes read the newest as a whole.
@@ -104,6 +105,7 @@ func (n *NodePage) Reset(now vt.Time) {
 	}
 	n.Fault.Store(uint64(FaultNone))
 	n.Next.Store(int64(vt.Never))
+	n.Left.Store(int64(vt.Never))
 	n.Horizon.Store(int64(now))
 }
 

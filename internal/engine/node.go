@@ -49,6 +49,7 @@ type Node struct {
 	q       vt.Queue[event] // then ends of pauses, timers and calls
 	now     vt.Time
 	stop    bool // Interrupt was called
+	aside   int  // timers in q that are Aside
 	latency time.Duration
 	labSeed uint64
 	runSeed uint64
@@ -121,7 +122,20 @@ func (n *Node) Rand(component string) *rand.Rand {
 }
 
 // SetTimer asks for a Timer call of the core at t.
-func (n *Node) SetTimer(t vt.Time, id uint64) { n.q.Push(t, vt.ClassTimer, 0, event{id: id}) }
+func (n *Node) SetTimer(t vt.Time, id uint64) {
+	if id&Aside != 0 {
+		n.aside++
+	}
+	n.q.Push(t, vt.ClassTimer, 0, event{id: id})
+}
+
+// Aside is a bit of the numbers of timers that go on for ever and are no work: see Waits.
+const Aside = 1 << 63
+
+// Waits says whether anything is to happen here but timers that are Aside.
+func (n *Node) Waits() bool {
+	return n.q.Len() > n.aside || n.lines.arrival != vt.Never || n.lines.freed != vt.Never || n.changes.Len() > 0
+}
 
 // Call asks for an application's call at t.
 func (n *Node) Call(t vt.Time, fn func(now vt.Time)) { n.q.Push(t, vt.ClassCall, 0, event{fn: fn}) }
@@ -237,6 +251,9 @@ func (n *Node) handle(k vt.Key, ev event) {
 			ev.fn(n.now)
 			return
 		}
+		if ev.id&Aside != 0 {
+			n.aside--
+		}
 		n.core.Timer(n.now, ev.id)
 	default:
 		ev.fn(n.now)
@@ -257,7 +274,7 @@ func (n *Node) DropArrivals(mark uint64) {
 // lets the fabric drain first, or drops what has arrived with DropArrivals.
 func (n *Node) StartRun(now vt.Time, seed uint64) {
 	n.runSeed = seed
-	n.q = vt.Queue[event]{}
+	n.q, n.aside = vt.Queue[event]{}, 0
 	n.lines.reset()
 	n.lines.drop(func(port int, a *arrival) bool { return a.f.Due < now.Add(n.Ports[port].Lookahead()) })
 	n.reset(now)

@@ -68,6 +68,9 @@ func (f *Fault) Check(plan *topology.Plan) error {
 	case Fail, Restore, Blackhole:
 		return nil
 	case Change:
+		if plan.Miswired(f.Link) && (f.Set.LLR != nil || f.Set.CBFC != nil) {
+			return problem("say it in the topology file, for both links that are swapped", "link %s is miswired: llr and cbfc belong to a cable, and its ends are at two", l.Name)
+		}
 		if f.Set.LLR != nil {
 			if err := f.checkLLR(plan, l); err != nil {
 				return err

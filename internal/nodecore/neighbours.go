@@ -20,6 +20,7 @@ type neighbours struct {
 	n     *Node
 	start vt.Time // when the node joins
 	ports []agentPort
+	work  vt.Time // when the core last had something to do
 }
 
 // agentPort is a port of the node; agent is nil where its link has no LLDP.
@@ -30,7 +31,10 @@ type agentPort struct {
 }
 
 // timerLLDP marks the timers of agents; the port stands below it. No core has so large a number.
-const timerLLDP = 1 << 63
+const timerLLDP = engine.Aside
+
+// settled is how long a core has had nothing to do when nothing will come of the agents either: they have told all, or forgotten each other.
+const settled = lldp.TTL + lldp.Every
 
 // addNeighbours puts agents on the ports that are to have them. The core is attached.
 func (n *Node) addNeighbours(cfg *ctl.Config, core engine.Core) {
@@ -60,6 +64,7 @@ func (n *Node) addNeighbours(cfg *ctl.Config, core engine.Core) {
 // Reset implements engine.Core: with the start of a run agents begin anew, so that a run is the same whatever was before it.
 func (b *neighbours) Reset(now vt.Time) {
 	b.Core.Reset(now)
+	b.work = now
 	b.begin(now)
 }
 
@@ -89,6 +94,7 @@ func (b *neighbours) arm(port int) {
 // Timer implements engine.Core.
 func (b *neighbours) Timer(now vt.Time, id uint64) {
 	if id&timerLLDP == 0 {
+		b.work = now
 		b.Core.Timer(now, id)
 		return
 	}
@@ -99,6 +105,7 @@ func (b *neighbours) Timer(now vt.Time, id uint64) {
 func (b *neighbours) Arrive(now vt.Time, port int, f *link.Frame) {
 	p := &b.ports[port]
 	if p.agent == nil || len(f.B) < wire.EthLen || wire.Eth(f.B).Type() != wire.EtherLLDP {
+		b.work = now
 		b.Core.Arrive(now, port, f)
 		return
 	}
@@ -141,6 +148,11 @@ func (b *neighbours) describe(now vt.Time) {
 			b.arm(i)
 		}
 	}
+}
+
+// Settled says that nothing will come of the node by itself: nothing waits, or for a while nothing has but agents, which say who they are for ever.
+func (n *Node) Settled() bool {
+	return n.Next() == vt.Never || n.lldp != nil && !n.Waits() && n.Now().Sub(n.lldp.work) > settled
 }
 
 // Neighbours tells what the agents of the node's ports know at now, port by port.

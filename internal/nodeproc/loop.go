@@ -69,6 +69,7 @@ type loop struct {
 	latency   time.Duration
 
 	onMessage func(m *ctl.Message) error // set by the process
+	settled   func() bool                // nothing will come of the node by itself; may be nil
 	publish   func()                     // copies the core's counters into the page
 	reconnect func() (*ctl.Conn, error)  // looks for a new daemon; nil: there is none yet
 	orphan    int64                      // wall time of the next look for one; 0 = the daemon is there
@@ -85,6 +86,7 @@ type loop struct {
 const (
 	napAfter   = 20 * time.Millisecond  // no progress for so long: the loop sleeps between sweeps
 	nap        = 50 * time.Microsecond  // that sleep
+	restNap    = time.Millisecond       // the same in a lab that rests
 	lostAfter  = 200 * time.Millisecond // a neighbour's frames are missing for so long: they were dropped
 	roomAfter  = 10 * time.Second       // a neighbour takes no frames for so long: it will not
 	deadAfter  = 3 * time.Second        // a heartbeat is missing for so long: the daemon is dead
@@ -269,7 +271,13 @@ func (l *loop) show() {
 	p.Frames.Store(l.frames)
 	p.Late.Store(l.late)
 	p.Worst.Store(int64(l.worst))
-	p.Next.Store(int64(min(l.node.Next(), l.showClients())))
+	call := l.showClients()
+	next := min(l.node.Next(), call)
+	p.Next.Store(int64(next))
+	if call == vt.Never && l.settled != nil && l.settled() {
+		next = vt.Never
+	}
+	p.Left.Store(int64(next))
 	p.Horizon.Store(int64(l.horizon))
 	l.busy = false
 	p.Seq.Add(1)
@@ -396,9 +404,13 @@ func (l *loop) wait() error {
 	if l.seg.Flags&clock.Real != 0 {
 		return l.waitReal()
 	}
-	resting := l.seg.Flags&clock.Rest != 0 && l.horizon >= l.seg.Limit
-	if resting && l.idle.tries > 2 {
+	resting := l.seg.Flags&clock.Rest != 0
+	if resting && l.horizon >= l.seg.Limit && l.idle.tries > 2 {
 		return l.block(-1)
+	}
+	if resting && l.idle.tries > 4 { // nobody waits for what a lab at rest does: others need not find us awake
+		l.missing()
+		return l.block(restNap)
 	}
 	if l.idle.nap {
 		l.missing()

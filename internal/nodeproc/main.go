@@ -184,14 +184,15 @@ func (p *proc) configure(c *ctl.Config) error {
 	if p.core, err = nodecore.New(c, l, &nodecore.Memory{}, p.result); err != nil {
 		return err
 	}
-	l.node = p.core.Node
+	l.node, l.settled = p.core.Node, p.core.Settled
 	if f := p.core.FEP; f != nil {
 		l.control = f.Config().DSCPControl
 	}
-	for i, q := range c.Node.Ports {
-		lp := port{lab: c.Peers[i].Lab, peerID: q.Peer, theirs: q.PeerIdx}
+	for i := range c.Node.Ports {
+		far := c.Node.Ports[i].Far()
+		lp := port{lab: c.Peers[i].Lab, peerID: far.Node, theirs: far.Port}
 		if lp.lab {
-			if lp.peer, err = clock.OpenNode(p.dir, q.Peer, false); err != nil {
+			if lp.peer, err = clock.OpenNode(p.dir, far.Node, false); err != nil {
 				return err
 			}
 		}

@@ -20,6 +20,7 @@ local over_udp = Proto(NAME .. "_udp", "UET over UDP")
 local icmp_error = Proto(NAME .. "_quoted", "UET packets quoted by ICMP")
 local link = Proto(NAME .. "_link", "uetlab link trailer")
 local control = Proto(NAME .. "_control", "uetlab link control")
+local lldp = Proto(NAME .. "_lldp", "LLDP TLVs of Ultra Ethernet")
 local csig = Proto(NAME .. "_csig", "CSIG tag")
 
 set_plugin_info({ version = "1.0", author = "The uetlab authors", description = uet.description })
@@ -392,6 +393,40 @@ local TABLE = {
 		{ name = "cc.count14", off = 328, bits = 20, doc = "credits consumed, 20 bits" },
 		{ name = "cc.count15", off = 348, bits = 20, doc = "credits consumed, 20 bits" },
 	},
+	["UE link options"] = { len = 14,
+		{ name = "lldp.type", off = 0, bits = 7, enum = "LLDPType", doc = "kind of TLV" },
+		{ name = "lldp.length", off = 7, bits = 9, doc = "octets behind the two of the TLV header" },
+		{ name = "lldp.oui", off = 16, bits = 24, doc = "organisation, fa-7a-cb for UEC" },
+		{ name = "lldp.subtype", off = 40, bits = 8, doc = "the organisation's number of the TLV" },
+		{ name = "lldp.llr_wanted", off = 48, bits = 2, enum = "LinkWish", doc = "LLR wanted" },
+		{ name = "lldp.llr_enabled", off = 50, bits = 2, enum = "LinkWish", doc = "LLR enabled" },
+		{ name = "lldp.cbfc_wanted", off = 52, bits = 2, enum = "LinkWish", doc = "CBFC wanted" },
+		{ name = "lldp.cbfc_enabled", off = 54, bits = 2, enum = "LinkWish", doc = "CBFC enabled" },
+		{ name = "lldp.spec_version", off = 56, bits = 8, doc = "0x13 = 1.0.3" },
+		{ name = "lldp.echo", off = 64, bits = 8, doc = "answers the neighbour's boot ID and life" },
+		{ name = "lldp.life", off = 72, bits = 6, doc = "changes when the sender has given up credits" },
+		{ name = "lldp.lab_flags", off = 78, bits = 2, flags = "LabFlags", doc = "what the lab needs to know" },
+		{ name = "lldp.boot_id", off = 80, bits = 32, doc = "changes when the node starts again" },
+	},
+	["UE CBFC receiver"] = { len = 19,
+		{ name = "lldp.type", off = 0, bits = 7, enum = "LLDPType", doc = "kind of TLV" },
+		{ name = "lldp.length", off = 7, bits = 9, doc = "octets behind the two of the TLV header" },
+		{ name = "lldp.oui", off = 16, bits = 24, doc = "organisation, fa-7a-cb for UEC" },
+		{ name = "lldp.subtype", off = 40, bits = 8, doc = "the organisation's number of the TLV" },
+		{ name = "lldp.credit_size", off = 48, bits = 16, doc = "octets a credit stands for" },
+		{ name = "lldp.pkt_ovhd", off = 64, bits = 8, signed = true, doc = "octets added to each packet" },
+		{ name = "lldp.method", off = 72, bits = 8, enum = "CBFCMethod", doc = "how credits are limited" },
+		{ name = "lldp.total", off = 80, bits = 32, doc = "credits in all" },
+		{ name = "lldp.num_vc", off = 112, bits = 8, doc = "entries that follow" },
+		{ name = "lldp.lossless", off = 120, bits = 32, doc = "bit i: VC i is lossless" },
+	},
+	["UE CBFC VC"] = { len = 7,
+		{ name = "vc.index", off = 0, bits = 8, doc = "virtual channel" },
+		{ name = "vc.limit", off = 8, bits = 24, doc = "credits" },
+		{ name = "vc.map_kind", off = 32, bits = 8, enum = "VCMap", doc = "what selects the channel" },
+		{ name = "vc.value", off = 40, bits = 8, doc = "value to match" },
+		{ name = "vc.mask", off = 48, bits = 8, doc = "bits that count" },
+	},
 }
 
 -- BY names the header of a code point, by layer.
@@ -403,6 +438,7 @@ local BY = {
 	csig = { [52445] = "CSIG tag", [52446] = "wide CSIG tag" },
 	ctlos = { [1] = "LLR_ACK/NACK", [2] = "LLR_ACK/NACK", [3] = "LLR_INIT/INIT_ECHO", [4] = "LLR_INIT/INIT_ECHO", [16] = "CF_Update" },
 	mac_control = { [65534] = "CC_Update" },
+	lldp_ue = { [1] = "UE link options", [2] = "UE CBFC receiver" },
 }
 
 -- ENUM has the names of code points, or the masks of flags.
@@ -410,13 +446,17 @@ local ENUM = {
 	AckFlags = { [64] = "EPSN", [32] = "M", [16] = "RETX", [8] = "P", [6] = "REQ" },
 	AtomicOp = { [0] = "MIN", [1] = "MAX", [2] = "SUM", [3] = "DIFF", [4] = "PROD", [5] = "LOR", [6] = "LAND", [7] = "BOR", [8] = "BAND", [9] = "LXOR", [10] = "BXOR", [11] = "READ", [12] = "WRITE", [13] = "CSWAP", [14] = "CSWAP_NE", [15] = "CSWAP_LE", [16] = "CSWAP_LT", [17] = "CSWAP_GE", [18] = "CSWAP_GT", [19] = "MSWAP", [20] = "INVAL" },
 	AtomicType = { [0] = "INT8", [1] = "UINT8", [2] = "INT16", [3] = "UINT16", [4] = "INT32", [5] = "UINT32", [6] = "INT64", [7] = "UINT64", [8] = "INT128", [9] = "UINT128", [10] = "FLOAT", [11] = "DOUBLE", [12] = "FLOAT_COMPLEX", [13] = "DOUBLE_COMPLEX", [14] = "LONG_DOUBLE", [15] = "LONG_DOUBLE_COMPLEX", [16] = "BF16", [17] = "FP16" },
+	CBFCMethod = { [0] = "TOTAL", [1] = "PER_VC" },
 	CCType = { [0] = "NSCC", [1] = "CREDIT", [14] = "PROPRIETARY_14", [15] = "PROPRIETARY_15" },
 	CSIGType = { [0] = "ABW", [1] = "ABW/C", [2] = "HOP_DELAY", [3] = "NQD" },
 	CtlOSType = { [1] = "LLR_ACK", [2] = "LLR_NACK", [3] = "LLR_INIT", [4] = "LLR_INIT_ECHO", [16] = "CF_Update" },
 	CtlType = { [0] = "NOOP", [1] = "ACK_REQUEST", [2] = "CLEAR_COMMAND", [3] = "CLEAR_REQUEST", [4] = "CLOSE_COMMAND", [5] = "CLOSE_REQUEST", [6] = "PROBE", [7] = "CREDIT", [8] = "CREDIT_REQUEST", [9] = "NEGOTIATION" },
 	CtrlFlags = { [32] = "ISROD", [16] = "RETX", [8] = "AR", [4] = "SYN" },
 	EtherType = { [2048] = "IPv4", [2054] = "ARP", [33024] = "802.1Q", [34525] = "IPv6", [34824] = "MAC_CONTROL", [34984] = "802.1ad", [34997] = "LINK_CONTROL", [35020] = "LLDP", [52445] = "CSIG", [52446] = "CSIG_WIDE" },
+	LLDPType = { [0] = "End", [1] = "Chassis ID", [2] = "Port ID", [3] = "Time To Live", [4] = "Port Description", [5] = "System Name", [6] = "System Description", [7] = "System Capabilities", [8] = "Management Address", [127] = "Organizationally Specific" },
 	LLRKind = { [0] = "PLAIN", [1] = "ELIGIBLE", [2] = "NO_FCS" },
+	LabFlags = { [1] = "TRAILER", [2] = "CBFC_READY" },
+	LinkWish = { [0] = "NO", [3] = "BIDIRECTIONAL" },
 	List = { [0] = "EXPECTED", [1] = "OVERFLOW", [2] = "VENDOR_2", [3] = "VENDOR_3" },
 	NackCode = { [1] = "TRIMMED", [2] = "TRIMMED_LASTHOP", [3] = "TRIMMED_ACK", [4] = "NO_PDC_AVAIL", [5] = "NO_CCC_AVAIL", [6] = "NO_BITMAP", [7] = "NO_PKT_BUFFER", [8] = "NO_GTD_DEL_AVAIL", [9] = "NO_SES_MSG_AVAIL", [10] = "NO_RESOURCE", [11] = "PSN_OOR_WINDOW", [13] = "ROD_OOO", [14] = "INV_DPDCID", [15] = "PDC_HDR_MISMATCH", [16] = "CLOSING", [17] = "CLOSING_IN_ERR", [18] = "PKT_NOT_RCVD", [19] = "GTD_RESP_UNAVAIL", [20] = "ACK_WITH_DATA", [21] = "INVALID_SYN", [22] = "PDC_MODE_MISMATCH", [23] = "NEW_START_PSN", [24] = "RCVD_SES_PROCG", [25] = "UNEXP_EVENT", [26] = "RCVR_INFER_LOSS", [253] = "EXP_NACK_NORMAL", [254] = "EXP_NACK_ERR", [255] = "EXP_NACK_FATAL" },
 	NackFlags = { [32] = "M", [16] = "RETX", [8] = "NT" },
@@ -428,6 +468,7 @@ local ENUM = {
 	RespOpcode = { [0] = "DEFAULT_RESPONSE", [1] = "RESPONSE", [2] = "RESPONSE_W_DATA", [3] = "NO_RESPONSE" },
 	ReturnCode = { [0] = "NULL", [1] = "OK", [2] = "BAD_GENERATION", [3] = "DISABLED", [4] = "DISABLED_GEN", [5] = "NO_MATCH", [6] = "UNSUPPORTED_OP", [7] = "UNSUPPORTED_SIZE", [8] = "AT_INVALID", [9] = "AT_PERM", [10] = "AT_ATS_ERROR", [11] = "AT_NO_TRANS", [12] = "AT_OUT_OF_RANGE", [13] = "HOST_POISONED", [14] = "HOST_UNSUCCESS_CMPL", [15] = "AMO_UNSUPPORTED_OP", [16] = "AMO_UNSUPPORTED_DT", [17] = "AMO_UNSUPPORTED_SIZE", [18] = "AMO_UNALIGNED", [19] = "AMO_FP_NAN", [20] = "AMO_FP_UNDERFLOW", [21] = "AMO_FP_OVERFLOW", [22] = "AMO_FP_INEXACT", [23] = "PERM_VIOLATION", [24] = "OP_VIOLATION", [25] = "BAD_INDEX", [26] = "BAD_PID", [27] = "BAD_JOB_ID", [28] = "BAD_MKEY", [29] = "BAD_ADDR", [30] = "CANCELLED", [31] = "UNDELIVERABLE", [32] = "UNCOR", [33] = "UNCOR_TRNSNT", [34] = "TOO_LONG", [35] = "INITIATOR_ERROR", [36] = "DROPPED", [62] = "EXTENDED" },
 	SemCtl = { [1] = "CACHEABLE", [2] = "CPU_COHERENT" },
+	VCMap = { [0] = "DSCP", [1] = "PCP" },
 }
 
 -- Fields ---------------------------------------------------------------------------------------------------------------------
@@ -546,7 +587,7 @@ local function show_number(f, range, tree, v)
 	local value = n
 	if wide[f.name] and type(n) == "number" then value = UInt64.new(n) end
 	local item = tree:add(F[key(f)], range, value)
-	if f.signed and f.bits == 16 and n >= 0x8000 then item:append_text(" (" .. n - 0x10000 .. ")") end
+	if f.signed and f.bits <= 16 and n >= 2 ^ (f.bits - 1) then item:append_text(string.format(" (%d)", n - 2 ^ f.bits)) end
 	if f.flags and n ~= 0 then item:append_text(" (" .. flag_names(ENUM[f.flags], n) .. ")") end
 end
 
@@ -1078,6 +1119,7 @@ end
 
 local TRAILER_LEN, MAGIC = 24, 0x55454C31
 local LINK_CONTROL, MAC_CONTROL, CC_UPDATE = 0x88B5, 0x8808, 0xFFFE
+local LLDP, ORGANISATION, UEC = 0x88CC, 127, 0xFA7ACB
 
 local function has_trailer(tvb)
 	local n = tvb:len()
@@ -1136,6 +1178,51 @@ function control.dissector(tvb, pinfo, root)
 	return tvb:len()
 end
 
+-- ue_tlv shows a TLV of the UEC, len bytes with its header, and what follows from the second on: the channels of a receiver.
+local function ue_tlv(tvb, off, len, tree, names)
+	local name, v = BY.lldp_ue[tvb:range(off + 5, 1):uint()], {}
+	if not name then
+		tree:add_proto_expert_info(X.odd, "subtype " .. tvb:range(off + 5, 1):uint() .. " of the UEC is not known")
+		return
+	end
+	names[#names + 1] = name
+	if len < TABLE[name].len then
+		tree:add_proto_expert_info(X.short, string.format("%s: %d of %d bytes are there", name, len, TABLE[name].len))
+		return
+	end
+	local sub = show(name, tvb, off, tree, v)
+	local at = off + TABLE[name].len
+	for i = 1, v["lldp.num_vc"] or 0 do
+		if at + TABLE["UE CBFC VC"].len > off + len then
+			sub:add_proto_expert_info(X.odd, string.format("%s: channel %d of %d is beyond its end", name, i, v["lldp.num_vc"]))
+			return
+		end
+		show("UE CBFC VC", tvb, at, sub, {})
+		at = at + TABLE["UE CBFC VC"].len
+	end
+end
+
+local plain_lldp = DissectorTable.get("ethertype"):get_dissector(LLDP)
+
+-- Wireshark shows the frame, and those of the UEC as TLVs of an organisation it does not know. These are shown again below it.
+function lldp.dissector(tvb, pinfo, root)
+	local all = tvb:range():tvb() -- tvb is cut short where Wireshark takes its end to be
+	if plain_lldp then pcall(plain_lldp.call, plain_lldp, tvb, pinfo, root) end
+	local off, tree, names = 0, nil, {}
+	while off + 2 <= all:len() do
+		local head = all:range(off, 2):uint()
+		local kind, len = math.floor(head / 512), 2 + head % 512
+		if kind == 0 or off + len > all:len() then break end
+		if kind == ORGANISATION and len >= 6 and all:range(off + 2, 3):uint() == UEC then
+			tree = tree or root:add(lldp, all())
+			ue_tlv(all, off, len, tree, names)
+		end
+		off = off + len
+	end
+	if tree then tree:append_text(": " .. table.concat(names, ", ")) end
+	return tvb:len()
+end
+
 -- A CSIG tag stands between the MAC addresses and what the packet is, like an 802.1Q tag.
 function csig.dissector(tvb, pinfo, root)
 	local v, name = {}, BY.csig[pinfo.match_uint]
@@ -1149,6 +1236,7 @@ end
 DissectorTable.get("udp.port"):add(4793, uet)
 DissectorTable.get("ethertype"):add(LINK_CONTROL, control)
 DissectorTable.get("ethertype"):add(MAC_CONTROL, control)
+DissectorTable.get("ethertype"):add(LLDP, lldp)
 for tpid in pairs(BY.csig) do DissectorTable.get("ethertype"):add(tpid, csig) end
 register_postdissector(link)
 

@@ -20,7 +20,7 @@ var parts embed.FS
 const tablesBefore = "3-fields.lua"
 
 // layers are those of the headers that Wireshark does not know by itself.
-var layers = []string{"tss", "prologue", "pds", "ses", "ext", "csig", "trailer", "ctlos", "mac_control"}
+var layers = []string{"tss", "prologue", "pds", "ses", "ext", "csig", "trailer", "ctlos", "mac_control", "lldp_ue", "lldp_vc"}
 
 // generate returns the whole of uet.lua.
 func generate() []byte {

@@ -20,6 +20,7 @@ local over_udp = Proto(NAME .. "_udp", "UET over UDP")
 local icmp_error = Proto(NAME .. "_quoted", "UET packets quoted by ICMP")
 local link = Proto(NAME .. "_link", "uetlab link trailer")
 local control = Proto(NAME .. "_control", "uetlab link control")
+local lldp = Proto(NAME .. "_lldp", "LLDP TLVs of Ultra Ethernet")
 local csig = Proto(NAME .. "_csig", "CSIG tag")
 
 set_plugin_info({ version = "1.0", author = "The uetlab authors", description = uet.description })

@@ -114,7 +114,7 @@ local function show_number(f, range, tree, v)
 	local value = n
 	if wide[f.name] and type(n) == "number" then value = UInt64.new(n) end
 	local item = tree:add(F[key(f)], range, value)
-	if f.signed and f.bits == 16 and n >= 0x8000 then item:append_text(" (" .. n - 0x10000 .. ")") end
+	if f.signed and f.bits <= 16 and n >= 2 ^ (f.bits - 1) then item:append_text(string.format(" (%d)", n - 2 ^ f.bits)) end
 	if f.flags and n ~= 0 then item:append_text(" (" .. flag_names(ENUM[f.flags], n) .. ")") end
 end
 

@@ -2,6 +2,7 @@
 
 local TRAILER_LEN, MAGIC = 24, 0x55454C31
 local LINK_CONTROL, MAC_CONTROL, CC_UPDATE = 0x88B5, 0x8808, 0xFFFE
+local LLDP, ORGANISATION, UEC = 0x88CC, 127, 0xFA7ACB
 
 local function has_trailer(tvb)
 	local n = tvb:len()
@@ -57,6 +58,51 @@ function control.dissector(tvb, pinfo, root)
 	elseif plain_mac_control then
 		pcall(plain_mac_control.call, plain_mac_control, tvb, pinfo, root) -- PAUSE
 	end
+	return tvb:len()
+end
+
+-- ue_tlv shows a TLV of the UEC, len bytes with its header, and what follows from the second on: the channels of a receiver.
+local function ue_tlv(tvb, off, len, tree, names)
+	local name, v = BY.lldp_ue[tvb:range(off + 5, 1):uint()], {}
+	if not name then
+		tree:add_proto_expert_info(X.odd, "subtype " .. tvb:range(off + 5, 1):uint() .. " of the UEC is not known")
+		return
+	end
+	names[#names + 1] = name
+	if len < TABLE[name].len then
+		tree:add_proto_expert_info(X.short, string.format("%s: %d of %d bytes are there", name, len, TABLE[name].len))
+		return
+	end
+	local sub = show(name, tvb, off, tree, v)
+	local at = off + TABLE[name].len
+	for i = 1, v["lldp.num_vc"] or 0 do
+		if at + TABLE["UE CBFC VC"].len > off + len then
+			sub:add_proto_expert_info(X.odd, string.format("%s: channel %d of %d is beyond its end", name, i, v["lldp.num_vc"]))
+			return
+		end
+		show("UE CBFC VC", tvb, at, sub, {})
+		at = at + TABLE["UE CBFC VC"].len
+	end
+end
+
+local plain_lldp = DissectorTable.get("ethertype"):get_dissector(LLDP)
+
+-- Wireshark shows the frame, and those of the UEC as TLVs of an organisation it does not know. These are shown again below it.
+function lldp.dissector(tvb, pinfo, root)
+	local all = tvb:range():tvb() -- tvb is cut short where Wireshark takes its end to be
+	if plain_lldp then pcall(plain_lldp.call, plain_lldp, tvb, pinfo, root) end
+	local off, tree, names = 0, nil, {}
+	while off + 2 <= all:len() do
+		local head = all:range(off, 2):uint()
+		local kind, len = math.floor(head / 512), 2 + head % 512
+		if kind == 0 or off + len > all:len() then break end
+		if kind == ORGANISATION and len >= 6 and all:range(off + 2, 3):uint() == UEC then
+			tree = tree or root:add(lldp, all())
+			ue_tlv(all, off, len, tree, names)
+		end
+		off = off + len
+	end
+	if tree then tree:append_text(": " .. table.concat(names, ", ")) end
 	return tvb:len()
 end
 

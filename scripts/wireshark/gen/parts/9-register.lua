@@ -3,6 +3,7 @@
 DissectorTable.get("udp.port"):add(4793, uet)
 DissectorTable.get("ethertype"):add(LINK_CONTROL, control)
 DissectorTable.get("ethertype"):add(MAC_CONTROL, control)
+DissectorTable.get("ethertype"):add(LLDP, lldp)
 for tpid in pairs(BY.csig) do DissectorTable.get("ethertype"):add(tpid, csig) end
 register_postdissector(link)
 
