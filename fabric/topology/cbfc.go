@@ -19,6 +19,7 @@ type CBFCParams struct {
 	CCEvery  *time.Duration // between CC_Updates; default 256 us
 	CFMin    Size           // least distance of CF_Updates, in line time; default 6400 B
 	CFMax    Size           // longest; default 256 KiB
+	Ends     *[]string      // who wants it where that is negotiated, names or patterns; nil: both ends
 }
 
 const defaultCell = 128
@@ -32,6 +33,7 @@ func (p *CBFCParams) fields() []field {
 		{key: "ccEvery", doc: "Time between CC_Updates, 1us to 250ms.", def: "256us", to: span{to: &p.CCEvery, min: time.Microsecond, max: 250 * time.Millisecond}},
 		{key: "cfMin", doc: "Least distance of CF_Updates in bytes of line time.", def: "6400B", to: amount{to: &p.CFMin, bytesOnly: true, min: 768, max: 131_072}},
 		{key: "cfMax", doc: "Longest distance of CF_Updates while frames come in, 16KiB to 1MiB in steps of 16KiB.", def: "256KiB", to: amount{to: &p.CFMax, bytesOnly: true, min: 16 << 10, max: 1 << 20}},
+		endsField(&p.Ends),
 	}
 }
 
@@ -42,6 +44,7 @@ func (p CBFCParams) over(base CBFCParams) CBFCParams {
 	}
 	base.Mode = cmp.Or(p.Mode, wordOn)
 	base.Cell, base.Overhead, base.Limit = cmp.Or(p.Cell, base.Cell), cmp.Or(p.Overhead, base.Overhead), cmp.Or(p.Limit, base.Limit)
+	base.Ends = cmp.Or(p.Ends, base.Ends)
 	base.CCEvery, base.CFMin, base.CFMax = cmp.Or(p.CCEvery, base.CCEvery), cmp.Or(p.CFMin, base.CFMin), cmp.Or(p.CFMax, base.CFMax)
 	return base
 }

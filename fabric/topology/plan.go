@@ -71,6 +71,11 @@ type Port struct {
 	BER     float64       `json:"ber,omitempty"`
 	LLR     *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
 	CBFC    *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
+
+	// Negotiated says that the port has LLR and CBFC only while it agrees on them with the far end: they are parameters then, and Wish says
+	// what this end wants.
+	Negotiated bool `json:"negotiated,omitempty"`
+	Wish       Wish `json:"wish,omitzero"`
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.
@@ -86,6 +91,9 @@ type Link struct {
 	BER   float64       `json:"ber,omitempty"`  // probability that a bit arrives wrong
 	LLR   *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
 	CBFC  *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
+
+	Negotiated bool    `json:"negotiated,omitempty"` // see Port
+	Wishes     [2]Wish `json:"wishes,omitzero"`      // of A and B
 }
 
 // End names a port.

@@ -24,6 +24,7 @@ type Set struct {
 	RateBps     *int64      `json:"rateBps,omitempty"`     // the same in bits per second, at most the link's own
 	LLR         *bool       `json:"llr,omitempty"`         // link layer retry, of both directions
 	CBFC        *bool       `json:"cbfc,omitempty"`        // credits, of both directions, from the next run on
+	Limit       *int64      `json:"limit,omitempty"`       // bytes that a receiver announces, where credits are negotiated
 }
 
 // Bounds of impairments.

@@ -45,6 +45,7 @@ func settings() []setting {
 	down, up := onOff(func(s *Set) **bool { return &s.Down })
 	retry, single := onOff(func(s *Set) **bool { return &s.LLR })
 	credit, free := onOff(func(s *Set) **bool { return &s.CBFC })
+	credits := func(s *Set, v string) bool { return readLimit(s, v) || credit(s, v) }
 	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
 	return []setting{
 		{"down", "down or down=off", down, up, true},
@@ -62,7 +63,7 @@ func settings() []setting {
 		{"jitter", "jitter=1us or jitter=1us,normal (uniform, normal, exponential, pareto)", readJitter, func(s *Set) { s.JitterNs = new(int64) }, false},
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
 		{"llr", "llr=on or llr=off", retry, single, true},
-		{"cbfc", "cbfc=on or cbfc=off", credit, free, true},
+		{"cbfc", "cbfc=on, cbfc=off or cbfc=limit:64KiB", credits, free, true},
 	}
 }
 
@@ -260,6 +261,9 @@ func (s *Set) Text() string {
 	}
 	if s.CBFC != nil {
 		out = append(out, map[bool]string{true: "cbfc=on", false: "cbfc=off"}[*s.CBFC])
+	}
+	if s.Limit != nil {
+		out = append(out, "cbfc=limit:"+sizeText(*s.Limit))
 	}
 	return strings.Join(out, " ")
 }

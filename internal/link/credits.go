@@ -16,7 +16,8 @@ type credits struct {
 	p       *Port
 	tx      *cbfc.Sender
 	rx      *cbfc.Receiver
-	vcs     *cbfc.Map
+	vcs     *cbfc.Map // of what comes in …
+	sends   *cbfc.Map // … and of what leaves
 	classes uint8  // queues that are lossless channels: both have the same number
 	most    uint32 // what the longest frame costs
 	armed   vt.Time
@@ -29,7 +30,8 @@ func (p *Port) resetCredits(now vt.Time) {
 	s := p.cfg.CBFC
 	cfg := s.Config
 	cfg.Rate = p.cfg.Rate
-	x := &credits{p: p, vcs: cbfc.NewMap(&s.Profile), armed: vt.Never, classes: uint8(s.Profile.Lossless), flushes: p.C.LLR()[llr.TxFlushes]}
+	own := cbfc.NewMap(&s.Profile)
+	x := &credits{p: p, vcs: own, sends: own, armed: vt.Never, classes: uint8(s.Profile.Lossless), flushes: p.C.LLR()[llr.TxFlushes]}
 	longest := p.cfg.MTU + longestHeader - fcsLen
 	x.most = cbfc.CellOf(&s.Profile).Credits(longest)
 	var err error
@@ -38,10 +40,12 @@ func (p *Port) resetCredits(now vt.Time) {
 	}
 	if err == nil {
 		x.tx.C, x.rx.C = p.C.CBFC(), p.C.CBFC()
-		x.tx.Hold(now, s.Profile.Lossless)
+		if !p.cfg.Negotiated {
+			x.tx.Hold(now, s.Profile.Lossless)
+		}
 		err = x.tx.Attach(now, &s.Profile, nil, longest)
 	}
-	if err == nil {
+	if err == nil && !p.cfg.Negotiated {
 		x.rx.Enable(now, s.Profile.Lossless)
 		err = x.tx.Enable(now, s.Profile.Lossless)
 	}
@@ -96,7 +100,7 @@ func (x *credits) receive(now vt.Time, f *Frame) bool {
 	p := x.p
 	if vc := x.vcs.VC(f.B); vc != cbfc.NoVC {
 		cost := x.rx.Cell().Credits(len(f.B))
-		if p.cfg.Queued {
+		if p.cfg.Queued && x.rx.On()>>vc&1 != 0 { // what comes while the channel is off has cost nobody anything
 			x.rx.Stored(now, int(vc), cost)
 			f.owed, f.vc, f.cost = x, vc, uint16(cost)
 		} else { // an end point takes it at once
@@ -148,7 +152,7 @@ func (x *credits) gate(now vt.Time) (broke uint8) {
 	for m := s.active; m != 0; m &= m - 1 {
 		q := bits.TrailingZeros8(m)
 		b := s.q[q].head.B
-		if vc := x.vcs.VC(b); vc != cbfc.NoVC && !x.tx.Ready(now, int(vc), min(x.tx.Cell().Credits(len(b)+wire.CSIGWideLen), x.most)) {
+		if vc := x.sends.VC(b); vc != cbfc.NoVC && !x.tx.Ready(now, int(vc), min(x.tx.Cell().Credits(len(b)+wire.CSIGWideLen), x.most)) {
 			broke |= 1 << q
 		}
 	}
@@ -170,7 +174,7 @@ func (x *credits) short() (queues uint8) {
 
 // pay takes the credits of a frame that leaves for the first time.
 func (x *credits) pay(now vt.Time, f *Frame) {
-	if vc := x.vcs.VC(f.B); vc != cbfc.NoVC {
+	if vc := x.sends.VC(f.B); vc != cbfc.NoVC {
 		x.tx.Consume(now, int(vc), x.tx.Cell().Credits(len(f.B)))
 		x.follow(now)
 	}

@@ -45,6 +45,8 @@ type Config struct {
 	Pool   *Pool       // for these; needed where there is LLR
 	LLR    *llr.Config // link layer retry, at both ends alike; nil: none until SetLLR says so
 	CBFC   *cbfc.Setup // credit-based flow control, at both ends alike; nil: none
+	// Negotiated says that LLDP decides about both: they begin off, whatever CBFC says, and LLR is nil.
+	Negotiated bool
 }
 
 // Port is the egress of one direction of a link, and the ingress check of the other.
@@ -468,7 +470,7 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 		}
 		f.Damaged = false // the frame that it is now is the one that goes on
 	}
-	if p.crd != nil && !p.crd.receive(now, f) {
+	if p.crd != nil && !p.crd.receive(now, f) || p.untaken(f) {
 		return false
 	}
 	f.LLR = 0

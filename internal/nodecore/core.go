@@ -56,6 +56,8 @@ type Node struct {
 	series *series                 // nil: none is wanted of this run
 	window func(c ctl.ContextPart) // see WatchWindows
 
+	// Heard is called with what LLDP has brought about at a port, within its event; may be nil.
+	Heard      func(e ctl.LLDPEvent)
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
 	Begin func(now vt.Time, job uint32, pid uint16) bool
@@ -91,15 +93,19 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: mem.Pool}
 	n := &Node{cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}}
 	for i, q := range p.Ports {
-		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC}
+		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC, Negotiated: q.Negotiated}
 		n.plain = append(n.plain, cfg.Real || !cfg.Peers[i].Lab)
 		if n.plain[i] {
 			c.LLR, c.CBFC = nil, nil
+		}
+		if q.Negotiated {
+			c.LLR = nil
 		}
 		ec.Ports = append(ec.Ports, c)
 		n.names = append(n.names, q.Name)
 	}
 	n.Node = engine.New(ec, out)
+	n.expectAgreement(cfg)
 	var err error
 	switch p.Kind {
 	case topology.KindSwitch:
@@ -305,6 +311,15 @@ func (n *Node) Change(c ctl.Change) error {
 		}
 		n.ExpectLLR(c.Port, c.At)
 	}
+	if c.Wish != nil {
+		if n.plain[c.Port] {
+			return nil
+		}
+		if err := n.checkWish(c.Port, c.Wish); err != nil {
+			return fmt.Errorf("change at %v: %w", c.At, err)
+		}
+		n.ExpectLLR(c.Port, c.At)
+	}
 	if c.Credit != nil {
 		if n.plain[c.Port] {
 			return nil
@@ -348,6 +363,15 @@ func (n *Node) Change(c ctl.Change) error {
 			if err := p.SetLLR(now, c.Retry.LLR); err != nil {
 				panic(err) // Validate has seen it
 			}
+		}
+		if n.lldp == nil {
+			return
+		}
+		if c.Wish != nil {
+			n.lldp.setWish(now, c.Port, c.Wish)
+		}
+		if c.Retry != nil || c.Credit != nil {
+			n.lldp.configured(now, c.Port, c.Retry, c.Credit)
 		}
 	})
 	return nil
