@@ -270,7 +270,7 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	}
 	ts := tables{facts([][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
-		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(l.CBFC, plan.Links[id].CBFC)}})}
+		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(&l, plan.Links[id].CBFC)}})}
 	if l.LLR {
 		ts = append(ts, retryTable(plan.Retry(id)))
 	}
@@ -279,16 +279,16 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 
 // retryText is on or off, and the states of both sending ports.
 func retryText(l *api.LinkStatus) string {
-	if !l.LLR {
-		return "off"
+	if text := l.LLRText(); text != "on" {
+		return text
 	}
 	return fmt.Sprintf("on, A to B %s, B to A %s", dash(l.AB.LLR), dash(l.BA.LLR))
 }
 
 // creditText is on or off, and the room for the class of data.
-func creditText(on bool, s *cbfc.Setup) string {
-	if !on || s == nil {
-		return "off"
+func creditText(l *api.LinkStatus, s *cbfc.Setup) string {
+	if text := l.CBFCText(); text != "on" || s == nil {
+		return text
 	}
 	limit := s.Profile.VCs[0].Limit
 	return fmt.Sprintf("on, %d credits of %d B for class %d", limit, s.Profile.CreditSize, s.Profile.VCs[0].Index)

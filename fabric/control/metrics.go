@@ -88,6 +88,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.pdcs(ch, l.Name)
 	c.ccs(ch, l.Name)
 	c.queues(ch, l.Name)
+	c.neighbours(ch, l.Name)
 }
 
 func (c collector) port(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string, page *clock.NodePage, p *topology.Node, q int) {

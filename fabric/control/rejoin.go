@@ -11,6 +11,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/runtime"
 	"github.com/uetlab/uetlab/fabric/wiring"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/faults"
 )
 
 // nodeDied takes down the links of a node that is marked as dead.
@@ -27,16 +28,17 @@ func (d *Daemon) settleLinks(n *node) {
 	defer n.fate.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), runWait)
 	defer cancel()
-	op := api.LinkOpRestore
+	up := api.LinkChange{Op: api.LinkOpSet, Set: faults.Set{Down: new(bool)}} // what else is wrong with a link stays
+	change := up
 	if n.isDead() {
-		op = api.LinkOpFail
+		change = api.LinkChange{Op: api.LinkOpFail}
 	}
 	for _, q := range d.plan.Nodes[n.id].Ports {
-		if op == api.LinkOpRestore && d.nodes[q.Peer].isDead() {
+		if change.Op == up.Op && d.nodes[q.Peer].isDead() {
 			continue
 		}
 		l := &d.plan.Links[q.Link]
-		if _, err := d.changeLink(ctx, l.Name, api.LinkChange{Op: op}); err != nil {
+		if _, err := d.changeLink(ctx, l.Name, change); err != nil {
 			d.log.Warn("links of a node", "node", n.name, "link", l.Name, "err", err)
 		}
 	}

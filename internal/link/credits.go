@@ -18,8 +18,8 @@ type credits struct {
 	rx      *cbfc.Receiver
 	vcs     *cbfc.Map // of what comes in …
 	sends   *cbfc.Map // … and of what leaves
-	classes uint8  // queues that are lossless channels: both have the same number
-	most    uint32 // what the longest frame costs
+	classes uint8     // queues that are lossless channels: both have the same number
+	most    uint32    // what the longest frame costs
 	armed   vt.Time
 	flushes uint64 // of LLR, up to now
 }

@@ -19,6 +19,7 @@ type neighbours struct {
 	engine.Core
 	n     *Node
 	start vt.Time // when the node joins
+	began vt.Time // when its agents began
 	ports []agentPort
 }
 
@@ -70,6 +71,7 @@ func (b *neighbours) Reset(now vt.Time) {
 
 func (b *neighbours) begin(now vt.Time) {
 	now = max(now, b.start)
+	b.began = now
 	for i := range b.ports {
 		if p := &b.ports[i]; p.cfg.System != "" {
 			p.agent, p.armed = lldp.New(p.cfg), vt.Never
@@ -108,11 +110,21 @@ func (b *neighbours) Arrive(now vt.Time, port int, f *link.Frame) {
 		b.Core.Arrive(now, port, f)
 		return
 	}
+	if b.stale(port, f) {
+		f.Release()
+		return
+	}
 	was := p.agent.Agreement()
 	c := p.agent.Receive(now, f.B)
 	f.Release()
 	b.obey(now, port, c, was)
 	b.advance(now, port)
+}
+
+// stale says whether a frame had left before the far end began anew, at the same time as this node: an agent that no longer knows of it said so.
+func (b *neighbours) stale(port int, f *link.Frame) bool {
+	q := b.n.Ports[port].Config()
+	return b.began > b.start && f.Due < b.began.Add(q.Delay+time.Duration(link.LinePs(len(f.B), q.Rate)/1000))
 }
 
 // advance brings an agent to now. Its frame goes before those that wait, like MAC control.
