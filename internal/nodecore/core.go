@@ -126,8 +126,8 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 func (n *Node) makeLinks(cfg *ctl.Config) {
 	for i, q := range cfg.Node.Ports {
 		p := n.Ports[i]
-		if n.Switch != nil {
-			p.Changed = func(vt.Time) { n.Switch.LinksChanged() }
+		if n.Switch != nil || n.lldp != nil {
+			p.Changed = func(now vt.Time) { n.linkGone(now, i) }
 		}
 		if q.BER > 0 {
 			p.SetImpair(cfg.Start, link.Impair{BER: q.BER})
@@ -135,6 +135,16 @@ func (n *Node) makeLinks(cfg *ctl.Config) {
 		if cfg.Start > 0 && p.LLR() != nil {
 			n.Node.Change(cfg.Start.Add(1), p.ReInitLLR)
 		}
+	}
+}
+
+// linkGone follows a port that has gone down later than its link.
+func (n *Node) linkGone(now vt.Time, port int) {
+	if n.Switch != nil {
+		n.Switch.LinksChanged()
+	}
+	if n.lldp != nil {
+		n.lldp.linkChanged(now, port)
 	}
 }
 
