@@ -42,7 +42,8 @@ func linkCommand() *cli.Command {
 					"  llr=on                       link layer retry, of both directions; a port that has given up for good goes on after off and on\n" +
 					"  cbfc=off                     no credits, of both directions, from the next run on; cbfc=on where the topology has them\n" +
 					"  cbfc=limit:64KiB             room that a receiver announces, where lldp: on\n" +
-					"  down",
+					"  down\n" +
+					"Where a link negotiates (lldp: on in the topology), llr= and cbfc= are what its ends want, with --from what that node wants.",
 				examples: []string{"uetlab link set leaf0-spine0 loss=0.1%", "uetlab link set leaf0-spine0 delay=+2us rate=25% --from leaf0",
 					"uetlab link set leaf0:eth3 blackhole --at +50us", "uetlab link set leaf0-spine1 burst=p:0.1%,r:10% ber=1e-7 jitter=1us,normal",
 					"uetlab link set leaf0-spine1 blackhole=off down"},
