@@ -29,10 +29,10 @@ func (p *Port) Agreed(now vt.Time, theirs *cbfc.Profile) {
 // forgets says whether the run before leaves no link layer retry to this one.
 func (p *Port) forgets() bool { return p.cfg.Negotiated || p.llr.tx.Stopped() }
 
-// untaken releases a frame of ordered sets for a port that has neither link layer retry nor credits yet: its far end has agreed first. What matters
+// untaken releases a frame of ordered sets for a negotiated port that has neither link layer retry nor credits yet: its far end has agreed first. What matters
 // of them is said again.
 func (p *Port) untaken(f *Frame) bool {
-	if !p.cfg.Negotiated || p.llr != nil || p.crd != nil || !isSets(f.B) {
+	if p.llr != nil || p.crd != nil || !isSets(f.B) {
 		return false
 	}
 	p.C[RxFrames]++

@@ -470,7 +470,7 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 		}
 		f.Damaged = false // the frame that it is now is the one that goes on
 	}
-	if p.crd != nil && !p.crd.receive(now, f) || p.untaken(f) {
+	if p.crd != nil && !p.crd.receive(now, f) || p.cfg.Negotiated && p.untaken(f) {
 		return false
 	}
 	f.LLR = 0
