@@ -75,11 +75,12 @@ test-race: ## the packages that use goroutines, under the race detector
 test-embedded: build ## real labs on the embedded runtime
 	$(call stage,integration on the embedded runtime)
 	@UETLAB_E2E_RUNTIME=embedded $(GO) test -timeout $(TIMEOUT) -count=1 -p 1 ./fabric/runtime/embedded ./e2e
-	$(call stage,packet delivery through veth pairs)
+	$(call stage,packet delivery and the link layer through veth pairs)
 	@if [ "$$(id -u)" = 0 ]; then \
 	  UETLAB_TEST_VETH=1 $(GO) test -count=1 -run 'Test[A-J][0-9][0-9]|TestSequences' ./fep; \
+	  UETLAB_TEST_VETH=1 $(GO) test -count=1 -p 1 -run 'Test(LLR|CBFC|LLDP|PFC)[0-9]|TestRetryProperty' ./internal/link/... ./internal/lldp; \
 	else \
-	  echo '!!! SKIPPED: veth pairs need root, so packet delivery was NOT tested on them'; \
+	  echo '!!! SKIPPED: veth pairs need root, so packet delivery, LLR, CBFC and LLDP were NOT tested on them'; \
 	fi
 
 .PHONY: test-docker

@@ -19,7 +19,7 @@ const module = "github.com/uetlab/uetlab/"
 // layers lists all packages from the bottom up. A package imports from lower rows only.
 var layers = [][]string{
 	{"wire", "internal/vt", "workload/matrix", "internal/pktio", "internal/shm", "internal/nearest", "topologies", "fabric/labdir", "fabric/yamltree", "fabric/capture/filter", "fabric/capture/pcapfile", "fabric/wiring/hostnet", "scripts/wireshark", "scripts/conformance", "scripts/labs"},
-	{"internal/link/llr", "internal/link/cbfc"},
+	{"internal/link/llr", "internal/link/cbfc", "internal/vethtest"},
 	{"internal/link", "internal/lldp", "internal/wheel", "fabric/capture/sequence", "fep/amo", "fep/cms", "fep/lb", "fep/match", "fep/mr", "scripts/wireshark/gen"},
 	{"internal/engine", "internal/clock", "fep/pds"},
 	{"fep", "switchd"},
@@ -117,6 +117,9 @@ func TestImportsPointDownwards(t *testing.T) {
 				}
 				if dir == "wire" {
 					t.Errorf("wire imports %s: codecs know bytes and nothing else", other)
+				}
+				if other == "internal/vethtest" {
+					t.Errorf("%s imports %s, which is for tests alone", dir, other)
 				}
 				if theirs, ok := row[other]; ok && theirs >= mine {
 					t.Errorf("%s (layer %d) imports %s (layer %d): imports point downwards only", dir, mine, other, theirs)

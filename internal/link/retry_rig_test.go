@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uetlab/uetlab/internal/link/llr"
+	"github.com/uetlab/uetlab/internal/vethtest"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -23,7 +24,8 @@ type end struct {
 	got []uint32 // contents of the frames delivered
 }
 
-// line joins two ports and plays their nodes. What leaves a port passes meddle, which may drop it (nil), harm it or do it again.
+// line joins two ports and plays their nodes. What leaves a port passes meddle, which may drop it (nil), harm it or do it again. What is left
+// of it crosses the line as octets with a link trailer, as nodes write and read them; with UETLAB_TEST_VETH=1 through a veth pair.
 type line struct {
 	t      testing.TB
 	pool   *Pool
@@ -34,7 +36,15 @@ type line struct {
 	words  []uint32   // LLR words that left port 0
 	plain  int        // frames without one that left port 0, ordered sets left aside
 	meddle func(from int, f *Frame) []*Frame
-	keep   func(now vt.Time, to int, f *Frame) // takes what was delivered, if not nil
+	keep   func(now vt.Time, to int, f *Frame)  // takes what was delivered, if not nil
+	tap    func(from int, b []byte)             // sees the octets that have crossed the line, trailer and all, if not nil
+	after  func()                               // is called after each event, if not nil
+	left   func(from int, f *Frame, sent bool)  // sees what leaves a queue, if not nil
+	tag    int                                  // goes with what is put on the line; left sets it
+	came   func(to, tag int, f *Frame, ok bool) // sees what has come to a port, and whether it was delivered, if not nil
+	bare   bool                                 // the ends are no lab nodes to each other: frames cross without trailer
+	put    [2]uint64                            // frames that port has put on the line
+	rx     [2]uint64                            // of those that came to a port undamaged before the preamble's end, the eligible ones
 }
 
 type lineHost struct {
@@ -73,10 +83,18 @@ func (h lineHost) Transmit(_ int, f *Frame) {
 	if l.meddle != nil {
 		all = l.meddle(h.from, f)
 	}
-	to := l.ends[1-h.from]
+	to, tag := l.ends[1-h.from], l.tag
 	for _, f := range all {
+		f := l.cross(h.from, f)
 		l.q.Push(f.Due, vt.ClassArrival, 1-h.from, func(now vt.Time) {
-			if ok := to.p.Received(now, f); ok && l.keep != nil {
+			if f.LLR>>28 == wire.LLREligible && f.Flip == 0 && !to.p.wasCut(f.Due) {
+				l.rx[1-h.from]++
+			}
+			ok := to.p.Received(now, f)
+			if l.came != nil {
+				l.came(1-h.from, tag, f, ok)
+			}
+			if ok && l.keep != nil {
 				l.keep(now, 1-h.from, f)
 			} else if ok {
 				to.got = append(to.got, binary.BigEndian.Uint32(f.B[34:]))
@@ -86,11 +104,41 @@ func (h lineHost) Transmit(_ int, f *Frame) {
 	}
 }
 
-func (h lineHost) NextFrame(vt.Time, int) *Frame       { return nil }
-func (h lineHost) Dequeued(vt.Time, int, *Frame, bool) {}
-func drop(f *Frame) []*Frame                           { f.Release(); return nil }
+// cross takes a frame over the line from a port.
+func (l *line) cross(from int, f *Frame) *Frame {
+	l.put[from]++
+	g := l.pool.Get()
+	if l.bare {
+		g.B, g.Due = append(g.B, vethtest.Cross(l.t, from, 1-from, f.B)...), f.Due
+		if l.tap != nil {
+			l.tap(from, g.B)
+		}
+		f.Release()
+		return g
+	}
+	b := vethtest.Cross(l.t, from, 1-from, f.Encode(false))
+	if l.tap != nil {
+		l.tap(from, b)
+	}
+	if why, ok := g.Decode(b); !ok || g.Due != f.Due {
+		l.t.Fatalf("a frame of %d bytes, due at %v, was read as one due at %v: %v", len(f.B), f.Due, g.Due, why)
+	}
+	f.Release()
+	return g
+}
+
+func (h lineHost) NextFrame(vt.Time, int) *Frame { return nil }
+
+func (h lineHost) Dequeued(_ vt.Time, _ int, f *Frame, sent bool) {
+	if h.l.left != nil {
+		h.l.left(h.from, f, sent)
+	}
+}
+
+func drop(f *Frame) []*Frame { f.Release(); return nil }
+
 func newLine(t testing.TB, cfg *llr.Config, delay time.Duration) *line {
-	l := &line{t: t, pool: NewPool(9100)}
+	l := &line{t: t, pool: NewPool(9300)}
 	for i := range 2 {
 		c := Config{Rate: 400e9, Delay: delay, Queue: 1 << 30, MTU: 9000, Queued: true, Pool: l.pool, LLR: cfg, MAC: wire.MAC{2, 0, 0, 0, 0, byte(i)}}
 		l.ends[i] = &end{p: NewPort(i, c, lineHost{l, i}, lineHost{l, i})}
@@ -111,6 +159,9 @@ func (l *line) run(t vt.Time) {
 		k, fn := l.q.Pop()
 		l.now = k.T
 		fn(k.T)
+		if l.after != nil {
+			l.after()
+		}
 	}
 	l.now = t
 }
@@ -171,13 +222,19 @@ func (l *line) whole(first uint32, n int) {
 	l.identities()
 }
 
-// identities checks those of uet-link-switch 2.10 at both ends.
+// identities checks those of uet-link-switch 2.10 at both ends, and that each frame that came to a port is counted once. Nothing is on the line.
 func (l *line) identities() {
 	l.t.Helper()
 	for i := range 2 {
 		all := l.c(i, llr.RxOK) + l.c(i, llr.RxPoisoned) + l.c(i, llr.RxBad)
 		if by := l.c(i, llr.RxExpected) + l.c(i, llr.RxExpPoisoned) + l.c(i, llr.RxExpBad) + l.c(i, llr.RxMissing) + l.c(i, llr.RxDuplicate); by != all {
 			l.t.Errorf("port %d: %d frames by FCS, %d by number", i, all, by)
+		}
+		if all != l.rx[i] {
+			l.t.Errorf("port %d: %d eligible frames came, %d are counted", i, l.rx[i], all)
+		}
+		if n := l.ends[i].p.C.Arrived(); n != l.put[1-i] {
+			l.t.Errorf("port %d: %d frames were put on the line to it, %d are counted", i, l.put[1-i], n)
 		}
 	}
 }
@@ -195,12 +252,12 @@ func nth(n int, do func(f *Frame) []*Frame) func(int, *Frame) []*Frame {
 	}
 }
 
-// corrupt turns a bit of the frame.
+// corrupt turns a bit of the frame's payload.
 func corrupt(f *Frame) []*Frame {
 	if !f.Damaged {
 		f.FCS, f.Damaged = wire.FCS(f.B), true
 	}
-	f.B[20] ^= 4
+	f.B[50] ^= 4
 	return []*Frame{f}
 }
 

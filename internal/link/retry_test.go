@@ -26,23 +26,6 @@ func newRetry(t testing.TB, change func(c *llr.Config)) *line {
 	return newLine(t, &c, reach)
 }
 
-func TestLLR01_EligibleFramesAreNumbered(t *testing.T) {
-	l := newRetry(t, nil)
-	for i := range uint32(1100) {
-		l.ends[0].p.Offer(0, 0, l.frame(i, 200, i%11 == 10))
-	}
-	l.run(ms)
-	if len(l.words) != 1000 || l.plain != 100 {
-		t.Fatalf("%d frames with a number, %d without", len(l.words), l.plain)
-	}
-	for i, w := range l.words {
-		if w != wire.LLRWord(wire.LLREligible, 0, uint32(i)) {
-			t.Fatalf("frame %d has LLR word %#x", i, w)
-		}
-	}
-	l.whole(0, 1100)
-}
-
 func TestLLR02_NumberWrapsAround(t *testing.T) {
 	l := newRetry(t, nil)
 	l.begin(0xFFFF0)
@@ -103,12 +86,17 @@ func TestLLR05_GapGivesOneNack(t *testing.T) {
 	}
 }
 
-// gap loses frame 901 of 1000; the NACK must carry 900.
-func gap(t *testing.T) *line {
+// gapped is about to lose frame 901 of 1000; the NACK must carry 900.
+func gapped(t *testing.T) *line {
 	l := newRetry(t, nil)
 	l.begin(1)
 	l.meddle = nackOf(t, 900, nth(901, drop))
 	l.offer(1, 1000, 1000)
+	return l
+}
+
+func gap(t *testing.T) *line {
+	l := gapped(t)
 	l.run(ms)
 	return l
 }
@@ -125,35 +113,23 @@ func nackOf(t *testing.T, seq uint32, then func(int, *Frame) []*Frame) func(int,
 	}
 }
 
-func TestLLR06_BadFCSGivesOneNack(t *testing.T) {
-	l := newRetry(t, nil)
-	l.begin(1)
-	l.meddle = nackOf(t, 900, nth(901, corrupt))
-	l.offer(1, 1000, 1000)
-	l.run(ms)
-	l.whole(1, 1000)
-	l.want(1, map[llr.Counter]uint64{llr.TxNack: 1, llr.RxExpBad: 1, llr.RxBad: 1})
-}
-
 func TestLLR07_NothingIsDeliveredBeforeTheFrameExpected(t *testing.T) {
-	l := gap(t)
-	l.whole(1, 1000) // in order, once each
-	if l.c(1, llr.RxExpected) != 1000 {
-		t.Errorf("%d frames accepted", l.c(1, llr.RxExpected))
-	}
-}
-
-func TestLLR08_ReplayBeginsBehindTheNack(t *testing.T) {
-	l := gap(t)
-	for _, w := range l.words {
-		if w>>20&wire.LLRFlagReplay != 0 {
-			if w&llr.SeqMask != 901 {
-				t.Errorf("the replay begins with %d", w&llr.SeqMask)
-			}
-			return
+	l := gapped(t)
+	lose, waits := l.meddle, 0
+	l.meddle = func(from int, f *Frame) []*Frame {
+		if from == 1 && isSets(f.B) && wire.CtlOS(f.B[wire.EthLen:]).Type() == wire.CtlOSNack {
+			l.at(l.now.Add(reach), func(vt.Time) { waits = len(l.ends[1].got) })
 		}
+		if from == 0 && f.LLR == wire.LLRWord(wire.LLREligible, wire.LLRFlagReplay, 901) && (waits != 900 || len(l.ends[1].got) != 900) {
+			t.Errorf("%d frames delivered half a round trip after the NACK, %d before the replay; want the 900 before the gap", waits, len(l.ends[1].got))
+		}
+		return lose(from, f)
 	}
-	t.Error("no replay")
+	l.run(ms)
+	l.whole(1, 1000) // in order, once each
+	if l.c(1, llr.RxExpected) != 1000 || l.c(1, llr.RxMissing) == 0 || waits != 900 {
+		t.Errorf("%d frames accepted, %d ahead of the one expected", l.c(1, llr.RxExpected), l.c(1, llr.RxMissing))
+	}
 }
 
 func TestLLR09_ReplayIsCountedAtBothEnds(t *testing.T) {
@@ -378,7 +354,7 @@ func (l *line) inject(set []byte) {
 	f := l.pool.Get()
 	f.B = append(wire.AppendCtlOSHeader(f.B, wire.MAC{}), set...)
 	f.Due = l.now
-	l.ends[0].p.Received(l.now, f)
+	l.ends[0].p.Received(l.now, l.cross(1, f))
 }
 
 func TestLLR23_ImpossibleAck(t *testing.T) {
@@ -440,91 +416,6 @@ func TestLLR26_OnlyUnprotectedFramesAreLost(t *testing.T) {
 		t.Errorf("%d of 10000 protected frames arrived, %d of 10000 others", even, odd)
 	}
 	l.identities()
-}
-
-func TestLLR27_NoLLRWhereNobodyWantsIt(t *testing.T) {
-	l := newLine(t, nil, reach)
-	l.offer(0, 1000, 1000)
-	l.run(ms)
-	l.whole(0, 1000)
-	if len(l.words) != 0 || l.plain != 1000 || l.sets != [2][32]int{} {
-		t.Errorf("%d frames with a number, ordered sets %v", len(l.words), l.sets)
-	}
-}
-
-func TestLLR28_DamagedPreambleIsALoss(t *testing.T) {
-	l := newRetry(t, nil)
-	n := 0
-	l.meddle = func(from int, f *Frame) []*Frame {
-		if n++; from == 0 && n%100 == 0 {
-			f.Flip = uint8(1 + n/100%32)
-		}
-		return []*Frame{f}
-	}
-	l.offer(0, 10_000, 1000)
-	l.run(10 * ms)
-	l.whole(0, 10_000)
-	if l.ends[1].p.C[DropPreamble] == 0 {
-		t.Error("no damaged preamble")
-	}
-}
-
-func TestLLR29_IdentitiesOfCounters(t *testing.T) {
-	l := newRetry(t, nil)
-	imp := Impair{BER: 1e-6, Loss: 0.01, Duplicate: 0.01, Jitter: 100, Burst: Burst{ToBad: 0.001, ToGood: 0.3, LossBad: 1}}
-	l.ends[0].p.SetImpair(0, imp)
-	l.ends[1].p.SetImpair(0, imp)
-	l.offer(0, 20_000, 1500)
-	l.run(20 * ms)
-	l.identities()
-	if n := l.c(1, llr.RxExpected); n != uint64(len(l.ends[1].got)) && l.plain == 0 {
-		t.Errorf("%d frames accepted, %d delivered", n, len(l.ends[1].got))
-	}
-	a, b := &l.ends[0].p.C, &l.ends[1].p.C
-	line := a[TxFrames] + l.c(0, llr.TxAck) + l.c(0, llr.TxNack) + a[TxTwice] - a[DropLoss] - a[DropBurst]
-	if sets := b.LLR()[llr.RxCtl] + b.LLR()[llr.CtlBad]; line != b.Arrived() && l.c(0, llr.TxInit) == 0 && l.c(0, llr.TxInitEcho) == 0 {
-		t.Errorf("%d frames put on the line, %d arrived, %d with ordered sets", line, b.Arrived(), sets)
-	}
-}
-
-func TestLLR30_Soak(t *testing.T) {
-	n := 1_000_000
-	if testing.Short() {
-		n = 50_000
-	}
-	l := newRetry(t, func(c *llr.Config) { c.ReplayCount = llr.Unlimited })
-	l.ends[0].p.SetImpair(0, Impair{Loss: 0.01, BER: 1e-6})
-	l.ends[1].p.SetImpair(0, Impair{Loss: 0.05})
-	for sent := 0; sent < n; sent += 5000 {
-		l.words = l.words[:0]
-		l.offer(uint32(sent), 5000, 1000)
-		l.run(l.now + ms)
-		for l.ends[0].p.QueueLen() > 0 || l.c(0, llr.RingFrames) > 0 {
-			l.run(l.now + 100*us)
-		}
-		l.whole(uint32(sent), 5000)
-		l.ends[1].got = l.ends[1].got[:0]
-	}
-	l.want(0, map[llr.Counter]uint64{llr.RxSeqError: 0, llr.TxFlushes: 0})
-	if l.pool.Out() != 0 {
-		t.Errorf("%d frames are still out", l.pool.Out())
-	}
-}
-
-// LLR-31: virtual time knows no busy machine; the bounds hold as they are.
-func TestLLR31_Amplification(t *testing.T) {
-	l := newRetry(t, func(c *llr.Config) { c.Frames, c.ReplayCount = 64, llr.Unlimited })
-	l.ends[0].p.SetImpair(0, Impair{Loss: 0.02})
-	l.offer(0, 20_000, 1000)
-	l.run(20 * ms)
-	l.whole(0, 20_000)
-	l.want(0, map[llr.Counter]uint64{llr.RxSeqError: 0})
-	l.want(1, map[llr.Counter]uint64{llr.TxNack: l.c(1, llr.RxReplay)})
-	if all := float64(len(l.words)) / 20_000; all > 2.5 {
-		t.Errorf("%.2f frames on the line for each one delivered", all)
-	} else {
-		t.Logf("%.2f frames on the line for each one delivered", all)
-	}
 }
 
 // PFC-04: a pause that comes in the middle of a replay stops the scheduler, and neither replays nor ACKs and NACKs.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/internal/vethtest"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -31,7 +32,7 @@ func TestLLDP01_EnabledWhenBothWant(t *testing.T) {
 				a := New(config(0))
 				a.SetLink(0, true)
 				a.SetWish(0, Wish{LLR: local == wire.WishBoth, CBFC: local == wire.WishBoth, Rx: rx(1000)})
-				a.Receive(1, say(wire.UEOptionsFields{LLRWanted: remote, CBFCWanted: 3 - remote, LabFlags: flags}, 4))
+				a.Receive(1, vethtest.Carry(t, say(wire.UEOptionsFields{LLRWanted: remote, CBFCWanted: 3 - remote, LabFlags: flags}, 4)))
 				g := a.Agreement()
 				if want := local == 3 && remote == 3 && flags != 0; g.LLR != want {
 					t.Errorf("LLR: here %d, there %d, flags %d: %v, want %v", local, remote, flags, g.LLR, want)
@@ -40,6 +41,7 @@ func TestLLDP01_EnabledWhenBothWant(t *testing.T) {
 					t.Errorf("CBFC: here %d, there %d, flags %d: %v, want %v", local, 3-remote, flags, g.CBFC, want)
 				}
 				b, ok, _ := a.Advance(1, nil)
+				b = vethtest.Carry(t, b)
 				list, err := wire.ParseLLDP(b[wire.EthLen:])
 				if !ok || err != nil {
 					t.Fatalf("%v, %v", ok, err)
@@ -90,7 +92,7 @@ func TestLLDP02_ExpiryDisables(t *testing.T) {
 	c.b.lose = nil
 	c.works(t)
 	// A good-bye does it at once.
-	c.a.put(c.now, message{b: c.a.a.Shutdown(nil), kind: 'l'})
+	c.a.put(c.now, c.a.a.Shutdown(nil))
 	c.forth(time.Microsecond)
 	if c.b.a.Neighbour() != nil || c.b.a.Agreement() != (Agreement{}) || c.b.a.C[Aged] != 0 {
 		t.Errorf("good-bye: %+v, counters %v", c.b.a.Agreement(), c.b.a.C)
@@ -157,7 +159,7 @@ func TestLLDP04_AnyBytesSurvive(t *testing.T) {
 	} {
 		a := fresh()
 		was := a.C[x.c]
-		a.Receive(5, x.b)
+		a.Receive(5, vethtest.Carry(t, x.b))
 		if a.C[x.c] != was+1 || a.Agreement().LLR != x.keep {
 			t.Errorf("%s: counters %v, agreed %+v", name, a.C, a.Agreement())
 		}
@@ -172,7 +174,7 @@ func TestLLDP04_AnyBytesSurvive(t *testing.T) {
 		}
 		b = b[:rng.IntN(len(b)+1)]
 		now := vt.Time(i) * 1_000_000
-		a.Receive(now, b)
+		a.Receive(now, vethtest.Carry(t, b))
 		a.Advance(now, nil)
 	}
 	if a.C[Rx]+a.C[Discarded] != 10_001 || a.C[Discarded] < 1000 {
@@ -251,7 +253,7 @@ func TestFramesAreRegularAndComplete(t *testing.T) {
 		"100c" + "05010a000000" + "0200000003" + "00" +
 		"fe0c" + "fa7acb01" + "00" + "13" + "0001" + "00000064" +
 		"0000"
-	if got := hex.EncodeToString(b); got != want {
+	if got := hex.EncodeToString(vethtest.Carry(t, b)); got != want {
 		t.Errorf("frame\n%s, want\n%s", got, want)
 	}
 	if b := a.Shutdown(nil); !strings.HasSuffix(hex.EncodeToString(b), "0602"+"0000"+"0000") || a.Deadline() != vt.Never {

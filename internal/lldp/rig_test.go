@@ -1,27 +1,32 @@
 package lldp
 
 import (
+	"bytes"
+	"encoding/binary"
 	"testing"
 	"time"
 
 	"github.com/uetlab/uetlab/internal/link/cbfc"
+	"github.com/uetlab/uetlab/internal/vethtest"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
 
 const delay = 500 * time.Nanosecond
 
-// message is what is on a line.
+// message is a frame on a line: of an agent, a CC_Update, an ordered set with a CF_Update, or data.
 type message struct {
-	due  vt.Time
-	b    []byte // of an agent, a CC_Update or a CF_Update
-	kind byte   // 'l', 'c', 'f', or 'd' for data
-	cost uint32
+	due vt.Time
+	b   []byte
 }
+
+// data is an IPv4 packet of 10 credits.
+var data = append(append(make([]byte, 12, 640+wire.TrailerLen), 0x08, 0, 0x45), make([]byte, 625)...)
 
 // port is an agent with the credits of both directions, at one end of a cable.
 type port struct {
 	t    *testing.T
+	side int // 0 or 1
 	cfg  Config
 	wish Wish
 	a    *Agent
@@ -30,7 +35,7 @@ type port struct {
 
 	line    []message // to the other end
 	lose    func() bool
-	waiting int // data frames of channel 0, of 10 credits
+	waiting int // data frames of channel 0
 	sent    int
 	came    int
 	stored  []uint32
@@ -48,7 +53,7 @@ func config(n byte) Config {
 }
 
 func newPort(t *testing.T, now vt.Time, n byte, w Wish) *port {
-	p := &port{t: t, cfg: config(n), wish: w}
+	p := &port{t: t, side: int(n), cfg: config(n), wish: w}
 	p.start(now)
 	return p
 }
@@ -89,10 +94,38 @@ func (p *port) obey(now vt.Time, c Change, was Agreement) {
 	}
 }
 
-func (p *port) put(now vt.Time, m message) {
-	if p.lose == nil || !p.lose() {
-		m.due = now.Add(delay)
-		p.line = append(p.line, m)
+// put has a frame be on the line, with UETLAB_TEST_VETH=1 through a veth pair, unless it is lost.
+func (p *port) put(now vt.Time, b []byte) {
+	if p.lose != nil && p.lose() {
+		return
+	}
+	m := message{now.Add(delay), b}
+	if vethtest.On {
+		got := vethtest.Cross(p.t, p.side, 1-p.side, wire.AppendTrailer(b, int64(m.due), 0))
+		frame, tr, ok := wire.SplitTrailer(got)
+		if !ok || !tr.FCSOK(frame) {
+			p.t.Fatalf("read %x", got)
+		}
+		m = message{vt.Time(tr.Due), bytes.Clone(frame)}
+	}
+	p.line = append(p.line, m)
+}
+
+// take takes a frame off the line.
+func (p *port) take(now vt.Time, b []byte) {
+	switch wire.EtherType(binary.BigEndian.Uint16(b[12:])) {
+	case wire.EtherLLDP:
+		was := p.a.Agreement()
+		p.obey(now, p.a.Receive(now, b), was)
+	case wire.EtherMACControl:
+		p.r.CCUpdate(now, b[wire.EthLen:])
+	case wire.EtherExperiment:
+		p.s.CFUpdate(now, b[wire.EthLen:])
+	default:
+		p.came++
+		cost := p.r.Cell().Credits(len(b))
+		p.r.Stored(now, 0, cost)
+		p.stored = append(p.stored, cost)
 	}
 }
 
@@ -101,19 +134,7 @@ func (p *port) step(now vt.Time, from *port) vt.Time {
 	for len(from.line) > 0 && from.line[0].due <= now {
 		m := from.line[0]
 		from.line = from.line[1:]
-		switch m.kind {
-		case 'l':
-			was := p.a.Agreement()
-			p.obey(now, p.a.Receive(now, m.b), was)
-		case 'c':
-			p.r.CCUpdate(now, m.b[wire.EthLen:])
-		case 'f':
-			p.s.CFUpdate(now, m.b)
-		case 'd':
-			p.came++
-			p.r.Stored(now, 0, m.cost)
-			p.stored = append(p.stored, m.cost)
-		}
+		p.take(now, m.b)
 	}
 	for len(p.stored) > 0 {
 		p.r.Freed(now, 0, p.stored[0])
@@ -123,20 +144,20 @@ func (p *port) step(now vt.Time, from *port) vt.Time {
 	b, ok, c := p.a.Advance(now, nil)
 	p.obey(now, c, was)
 	if ok {
-		p.put(now, message{b: b, kind: 'l'})
+		p.put(now, b)
 	}
 	if img, ok := p.r.CFUpdate(now, nil); ok {
-		p.put(now, message{b: img, kind: 'f'})
+		p.put(now, append(wire.AppendCtlOSHeader(nil, p.cfg.MAC), img...))
 	}
 	if b, ok := p.s.CCUpdate(now, nil, wire.LinkControlAddr, p.cfg.MAC); ok {
-		p.put(now, message{b: b, kind: 'c'})
+		p.put(now, b)
 	}
 	p.s.Watchdog(now)
 	for p.waiting > 0 && p.s.Ready(now, 0, 10) {
 		p.s.Consume(now, 0, 10)
 		p.waiting--
 		p.sent++
-		p.put(now, message{kind: 'd', cost: 10})
+		p.put(now, data)
 	}
 	at := min(p.a.Deadline(), p.s.Deadline(now), p.r.Deadline(now))
 	if len(from.line) > 0 {

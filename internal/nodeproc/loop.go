@@ -14,7 +14,6 @@ import (
 	"github.com/uetlab/uetlab/internal/link"
 	"github.com/uetlab/uetlab/internal/pktio"
 	"github.com/uetlab/uetlab/internal/vt"
-	"github.com/uetlab/uetlab/wire"
 )
 
 // port is what the loop knows of a port beyond the link model.
@@ -116,18 +115,7 @@ func (l *loop) flush() {
 			if int64(p.sent-p.seen) >= p.room {
 				l.makeRoom(p)
 			}
-			word, fcs := o.f.LLR, o.f.FCS
-			switch {
-			case o.f.Damaged:
-			case l.seg.Flags&clock.Real != 0:
-				word, fcs = wire.LLRWord(wire.LLRNoFCS, 0, 0), 0 // nothing flips bits on the way, and looking would cost as much as all else here
-			default:
-				fcs = wire.FCS(b)
-			}
-			b = wire.AppendTrailerFCS(b, int64(o.f.Due), word, fcs)
-			if o.f.Flip > 0 {
-				wire.TrailerOf(b).FlipLLR(int(o.f.Flip) - 1)
-			}
+			b = o.f.Encode(l.seg.Flags&clock.Real != 0) // in real time nothing flips bits on the way, and looking would cost as much as all else here
 		}
 		l.ports[o.port].sent++
 		if l.sock.Queue(o.port, b) {
@@ -171,43 +159,37 @@ func (l *loop) drain(now vt.Time) (any bool) {
 
 func (l *loop) take(i int, b []byte, now vt.Time) {
 	p, lp := &l.ports[i], l.node.Ports[i]
-	var t wire.TrailerFields
-	due, damaged, flip := now, false, uint8(0) // flip: the preamble was damaged
-	if p.lab {
-		v := wire.TrailerOf(b)
-		if !v.OK() {
-			if flip = uint8(1 + v.Flipped()); flip == 0 {
-				lp.C[link.DropTrailer]++
-				return
-			}
+	f := l.node.Pool.Get()
+	if !p.lab {
+		if len(b) > l.node.Pool.MaxFrame() {
+			lp.Drop(link.DropPacket, f)
+			return
 		}
-		p.taken++
-		l.frames++
-		b, t = b[:len(b)-wire.TrailerLen], wire.TrailerFields{Due: v.Due(), LLR: v.LLR(), FCS: v.FCS()}
-		damaged = !t.FCSOK(b) // its port drops it when its time has come, as if it had come over a line
-		if l.seg.Flags&clock.Real == 0 {
-			due = vt.Time(t.Due)
-			if due < 0 || due.Sub(l.horizon) > saneWindow {
-				lp.C[link.DropWindow]++
-				return
-			}
-			if by := l.horizon.Sub(l.node.ArrivesAt(i, due)); by >= 0 {
-				l.late++
-				l.worst = max(l.worst, by)
-				lp.C[link.Late]++
-				l.fault(clock.FaultLate)
-			}
-		}
-	}
-	if len(b) > l.node.Pool.MaxFrame() {
-		lp.C[link.DropPacket]++
+		f.B, f.Due = append(f.B, b...), now
+		l.node.Deliver(i, f)
 		return
 	}
-	f := l.node.Pool.Get()
-	f.B = append(f.B, b...)
-	f.Due, f.FCS, f.Damaged, f.Flip = due, t.FCS, damaged, flip
-	if t.LLRKind() == wire.LLREligible {
-		f.LLR = t.LLR
+	why, ok := f.Decode(b)
+	if ok || why != link.DropTrailer {
+		p.taken++
+		l.frames++
+	}
+	switch {
+	case !ok:
+		lp.Drop(why, f)
+		return
+	case l.seg.Flags&clock.Real != 0:
+		f.Due = now
+	case f.Due < 0 || f.Due.Sub(l.horizon) > saneWindow:
+		lp.Drop(link.DropWindow, f)
+		return
+	default:
+		if by := l.horizon.Sub(l.node.ArrivesAt(i, f.Due)); by >= 0 {
+			l.late++
+			l.worst = max(l.worst, by)
+			lp.C[link.Late]++
+			l.fault(clock.FaultLate)
+		}
 	}
 	l.node.Deliver(i, f)
 }

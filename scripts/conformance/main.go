@@ -87,11 +87,11 @@ func output(root, from string, tests []test) (io.Reader, error) {
 		fmt.Fprintln(os.Stderr, "conformance: nothing runs on veth pairs, nor in real labs: that needs root")
 		return &out, nil
 	}
-	return &out, run(&out, root, pattern, []string{vethDir}, "UETLAB_TEST_VETH=1")
+	return &out, run(&out, root, pattern, vethDirs, "UETLAB_TEST_VETH=1")
 }
 
-// vethDir has the tests that can run with their frames through veth pairs.
-const vethDir = "./fep"
+// vethDirs have the tests that can run with their frames through veth pairs.
+var vethDirs = []string{"./fep", "./internal/link", "./internal/link/cbfc", "./internal/lldp"}
 
 // run runs tests of some packages; out gets what go test -json says.
 func run(out io.Writer, root, pattern string, dirs []string, env ...string) error {

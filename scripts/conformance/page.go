@@ -160,9 +160,9 @@ A test belongs to the requirement with which its name begins: ` + "`TestTRIM01_T
 codec frame by frame. *Simulator* tests run whole fabrics with end points. *Real labs* are namespaces joined by veth pairs, with packets through the
 kernel. All times are virtual in each of them. Run one with ` + "`go test -v -run TestTRIM01 ./switchd`" + `.
 
-Tests marked *veth* ran a second time with every frame, of end points and of the stubs that face them, through the kernel: each end point has a veth
-pair with the stub, or a scripted link, on its far end, and what is read there, link trailer included, is what the test goes on with. Run one so with
-` + "`sudo UETLAB_TEST_VETH=1 go test -v -run TestB01 ./fep`" + `.
+Tests marked *veth* ran a second time with every frame through the kernel, damaged ones and ordered sets too. Each end point has a veth pair with the stub
+that faces it, or a scripted link, on the far end; the two ports or LLDP agents of a test of the link layer are at the two ends of one. What is read there, link
+trailer included, is what the test goes on with; when it arrives, its due time says. Run one so with ` + "`sudo UETLAB_TEST_VETH=1 go test -v -run TestB01 ./fep`" + `.
 
 `
 

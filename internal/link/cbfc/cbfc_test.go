@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/internal/vethtest"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -208,6 +209,7 @@ func TestCBFC08_OctetsOfCCUpdate(t *testing.T) {
 		"0180c2000001" + "020000000007" + "8808" + "fffe" + "fa7acb" + "02" + "0000100000" + strings.Repeat("00", 30) + "0000080000",
 	} {
 		b, ok := s.CCUpdate(5, nil, to, from)
+		b = vethtest.Carry(t, b)
 		if got := hex.EncodeToString(b); !ok || got != want || len(b) != 60 {
 			t.Errorf("CC_Update %d, %v:\n got %s\nwant %s", i+1, ok, got, want)
 		}
@@ -223,6 +225,10 @@ func TestCBFC09_BadCCUpdates(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Enable(0, 1)
+	hear := func(now vt.Time, body []byte) {
+		b := append(wire.AppendCCUpdate(nil, wire.LinkControlAddr, wire.MAC{2}, false, &[16]uint32{})[:wire.EthLen], body...)
+		r.CCUpdate(now, vethtest.Carry(t, b)[wire.EthLen:])
+	}
 	good := wire.AppendCCUpdate(nil, wire.LinkControlAddr, wire.MAC{2}, false, &[16]uint32{500})[14:]
 	bad := func(i int, v byte) []byte { b := append([]byte(nil), good...); b[i] = v; return b }
 	for _, x := range []struct {
@@ -230,17 +236,17 @@ func TestCBFC09_BadCCUpdates(t *testing.T) {
 		c Counter
 	}{{bad(0, 1), CCBadOpcode}, {bad(2, 0xFB), CCBadCID}, {bad(5, 0), CCBadType}, {bad(5, 3), CCBadType}, {good[:45], CCShort}, {nil, CCBadOpcode}} {
 		was := *r.C
-		r.CCUpdate(1, x.b)
+		hear(1, x.b)
 		was[x.c]++
 		if *r.C != was || r.VC(0) != (VCStats{}) {
 			t.Errorf("%x: counters %v, channel %+v: want only %v", x.b, r.C, r.VC(0), x.c)
 		}
 	}
-	r.CCUpdate(2, good)
+	hear(2, good)
 	if v := r.VC(0); v.Consumed != 500 || v.Freed != 500 || r.C[CCRx] != 1 {
 		t.Errorf("a good one: %+v", v)
 	}
-	r.CCUpdate(3, wire.AppendCCUpdate(nil, wire.LinkControlAddr, wire.MAC{2}, false, &[16]uint32{400})[14:])
+	hear(3, wire.AppendCCUpdate(nil, wire.LinkControlAddr, wire.MAC{2}, false, &[16]uint32{400})[14:])
 	if v := r.VC(0); v.Consumed != 500 || r.C[CCStale] != 1 {
 		t.Errorf("one behind: %+v, counters %v", v, r.C)
 	}
@@ -385,7 +391,7 @@ func TestCBFC13_ChannelOfAFrame(t *testing.T) {
 		"cut short behind its tag":   {eth(0x81, 0, 0x20, 1, 8), NoVC},
 		"cut short before its types": {make([]byte, 13), NoVC},
 	} {
-		if got := m.VC(x.b); got != x.want {
+		if got := m.VC(vethtest.Carry(t, x.b)); got != x.want {
 			t.Errorf("%s: channel %d, want %d", name, got, x.want)
 		}
 	}

@@ -1,10 +1,12 @@
 package cbfc
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/uetlab/uetlab/internal/vethtest"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 )
@@ -183,7 +185,8 @@ func (g *rig) step(x *dir) {
 		g.transmit(x)
 	}
 	if img, ok := x.r.CFUpdate(g.now, nil); ok && (x.loseCF == nil || !x.loseCF()) {
-		x.back = append(x.back, frame{due: g.now.Add(rigDelay), cc: img})
+		b := vethtest.Carry(g.t, append(wire.AppendCtlOSHeader(nil, wire.MAC{2}), img...))
+		x.back = append(x.back, frame{due: g.now.Add(rigDelay), cc: b[wire.EthLen:]})
 	}
 }
 
@@ -264,9 +267,37 @@ func (g *rig) put(x *dir, f frame) {
 		}
 		return
 	}
+	f.carry(g.t)
 	x.line = append(x.line, f)
 	if x.twice != nil && x.twice(&f) {
 		x.line = append(x.line, f)
+	}
+}
+
+// carry takes a frame through a veth pair, where there is one, with due time and number in its trailer. Data are IPv4 packets whose DSCP is the
+// channel.
+func (f *frame) carry(t *testing.T) {
+	if !vethtest.On {
+		return
+	}
+	b := f.cc
+	if b == nil {
+		b = make([]byte, f.len, f.len+wire.TrailerLen)
+		b[12], b[14], b[15] = 0x08, 0x45, byte(f.vc<<2)
+	}
+	kind := uint8(wire.LLRPlain)
+	if f.seq > 0 {
+		kind = wire.LLREligible
+	}
+	got := bytes.Clone(vethtest.Cross(t, 0, 1, wire.AppendTrailer(b, int64(f.due), wire.LLRWord(kind, 0, uint32(f.seq)))))
+	b, tr, ok := wire.SplitTrailer(got)
+	if !ok || !tr.FCSOK(b) {
+		t.Fatalf("read %x", got)
+	}
+	if f.due, f.len, f.seq = vt.Time(tr.Due), len(b), int(tr.LLRSeq()); f.cc != nil {
+		f.cc = b
+	} else {
+		f.vc = int(b[15] >> 2)
 	}
 }
 
