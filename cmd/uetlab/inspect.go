@@ -282,7 +282,7 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	}
 	rows := [][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
-		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(l.CBFC, plan.Links[id].CBFC)}}
+		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(&l, plan.Links[id].CBFC)}}
 	for i := range v.PHY {
 		way := "A to B"
 		if v.PHY[i].From != l.A.Node+":"+l.A.Port {
@@ -313,16 +313,16 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 
 // retryText is on or off, and the states of both sending ports.
 func retryText(l *api.LinkStatus) string {
-	if !l.LLR {
-		return "off"
+	if text := l.LLRText(); text != "on" {
+		return text
 	}
 	return fmt.Sprintf("on, A to B %s, B to A %s", dash(l.AB.LLR), dash(l.BA.LLR))
 }
 
-// creditText is on or off, and the room for each class.
-func creditText(on bool, s *cbfc.Setup) string {
-	if !on || s == nil {
-		return "off"
+// creditText is on or off, or what is in the way, and the room for each class.
+func creditText(l *api.LinkStatus, s *cbfc.Setup) string {
+	if text := l.CBFCText(); text != "on" || s == nil {
+		return text
 	}
 	p := &s.Profile
 	if p.Method == wire.CBFCTotal {

@@ -52,7 +52,9 @@ func linkCommand() *cli.Command {
 					"  llr=on                       link layer retry, of both directions; llr=reinit as uetlab llr reinit\n" +
 					"  cbfc=off                     no credits, of both directions, from now on; what waits is still sent as credits allow. cbfc=on where the\n" +
 					"                               topology has them, from the next run on\n" +
-					"  down",
+					"  cbfc=limit:64KiB             room that a receiver announces, where lldp: on\n" +
+					"  down\n" +
+					"Where a link negotiates (lldp: on in the topology), llr= and cbfc= are what its ends want, with --from what that node wants.",
 				examples: []string{"uetlab link set leaf0-spine0 loss=0.1%", "uetlab link set leaf0-spine0 delay=+2us rate=25% --from leaf0",
 					"uetlab link set leaf0:eth3 blackhole --at +50us", "uetlab link set leaf0-spine1 burst=p:0.1%,r:10% ber=1e-7 jitter=1us,normal",
 					"uetlab link set leaf0-spine1 exact=901:corrupt-payload setloss=100%,nack --from leaf0 --at +0s", "uetlab link set leaf0-spine1 blackhole=off down"},
@@ -90,10 +92,18 @@ func runLinkLs(c *call) error {
 	return c.render(links, func() table {
 		t := table{columns: []string{"LINK", "A", "B", "RATE", "DELAY", "STATE", "LLR", "A TO B", "B TO A"}}
 		for _, l := range links {
-			t.add(l.Name, l.A.Node+":"+l.A.Port, l.B.Node+":"+l.B.Port, rate(l.RateBps), nanos(l.DelayNs), l.State, map[bool]string{true: "on", false: "-"}[l.LLR], dash(l.AB.Impair.Text()), dash(l.BA.Impair.Text()))
+			t.add(l.Name, l.A.Node+":"+l.A.Port, l.B.Node+":"+l.B.Port, rate(l.RateBps), nanos(l.DelayNs), l.State, linkRetry(&l), dash(l.AB.Impair.Text()), dash(l.BA.Impair.Text()))
 		}
 		return t
 	})
+}
+
+// linkRetry is what the table says of LLR.
+func linkRetry(l *api.LinkStatus) string {
+	if text := l.LLRText(); text != "off" {
+		return text
+	}
+	return "-"
 }
 
 // changeLinks makes the same change to every link named.

@@ -11,12 +11,14 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/labdir"
+	"github.com/uetlab/uetlab/wire"
 )
 
 func lldpCommand() *cli.Command {
 	return verb{name: "lldp", args: "[NODE]", usage: "show the neighbours that ports have heard by LLDP", max: 1,
-		text: "Of one node, or of all; of ports whose links have `lldp: on` in the topology file. WIRING says how a neighbour is not the one of the\n" +
-			"topology. --detail prints what lldpctl would, and the UE TLVs. --check prints a line for each port whose neighbour is\n" +
+		text: "Of one node, or of all; of ports whose links have `lldp: on` or `lldp: static` in the topology file. LLR and CBFC are what both ends have\n" +
+			"agreed on, or who is in the way: wanted here, not there. WIRING says how a neighbour is not the one of the topology.\n" +
+			"--detail prints what lldpctl would, and the UE TLVs. --check prints a line for each port whose neighbour is\n" +
 			"not the one of the topology, or that has heard nobody, and fails if there is one. Times are virtual: a port says who it is every second, for four.",
 		examples: []string{"uetlab lldp", "uetlab lldp leaf0", "uetlab lldp leaf0 --detail", "uetlab lldp --check", "uetlab lldp --format json"},
 		flags:    labFlags(&cli.BoolFlag{Name: "detail", Usage: "all that each neighbour says"}, &cli.BoolFlag{Name: "check", Usage: "only what is wrong with the cables; exit code 1 if anything is"}, watchFlag()), run: runLLDP}.command()
@@ -108,12 +110,31 @@ func lldpTable(list []api.LLDP) table {
 		}
 		n := p.Neighbour
 		if n == nil {
-			t.add(p.Node, p.Port, "-", "-", "-", "-", "-", onOff(p.LLR), onOff(p.CBFC), wiring)
+			t.add(p.Node, p.Port, "-", "-", "-", "-", "-", agreedText(&p, p.LLR, p.WantLLR, false), agreedText(&p, p.CBFC, p.WantCBFC, false), wiring)
 			continue
 		}
-		t.add(p.Node, p.Port, dash(n.System), n.Port, n.Chassis, nanos(n.HeardNs-n.HeardNs%int64(time.Millisecond))+" ago", fmt.Sprintf("%ds", n.TTLSec), onOff(p.LLR), onOff(p.CBFC), wiring)
+		t.add(p.Node, p.Port, dash(n.System), n.Port, n.Chassis, nanos(n.HeardNs-n.HeardNs%int64(time.Millisecond))+" ago", fmt.Sprintf("%ds", n.TTLSec),
+			agreedText(&p, p.LLR, p.WantLLR, n.UE != nil && n.UE.LLRWanted == yes), agreedText(&p, p.CBFC, p.WantCBFC, n.UE != nil && n.UE.CBFCWanted == yes), wiring)
 	}
 	return t
+}
+
+// yes is the only wish that counts.
+var yes = wire.WishBoth.String()
+
+// agreedText is on, off, or who is in the way.
+func agreedText(p *api.LLDP, on, here, there bool) string {
+	switch {
+	case on:
+		return "on"
+	case p.Static || here == there:
+		return "off"
+	case here && p.Neighbour == nil:
+		return "wanted here"
+	case here:
+		return "wanted here, not there"
+	}
+	return "wanted there, not here"
 }
 
 func onOff(on bool) string {
@@ -144,9 +165,29 @@ func lldpDetail(list []api.LLDP) string {
 			line(2, "Wiring", "%s", p.Mistake)
 		}
 		lldpNeighbour(&p, line)
+		lldpOwn(&p, line)
 		b.WriteString(lldpRule)
 	}
 	return b.String()
+}
+
+// lldpOwn writes what the port itself wants, and what has come of it.
+func lldpOwn(p *api.LLDP, line func(indent int, key, format string, a ...any)) {
+	n := p.Neighbour
+	ue := n != nil && n.UE != nil
+	how := ""
+	if p.Static {
+		how = ", configured"
+	}
+	line(2, "This port", "")
+	line(4, "LLR", "wanted %s%s, %s", onOff(p.WantLLR), how, agreedText(p, p.LLR, p.WantLLR, ue && n.UE.LLRWanted == yes))
+	line(4, "CBFC", "wanted %s%s, %s", onOff(p.WantCBFC), how, agreedText(p, p.CBFC, p.WantCBFC, ue && n.UE.CBFCWanted == yes))
+	if p.Limit > 0 {
+		line(4, "Sends by", "%d credits", p.Limit)
+	}
+	if p.Problem != "" {
+		line(4, "No credits", "%s", p.Problem)
+	}
 }
 
 func lldpNeighbour(p *api.LLDP, line func(indent int, key, format string, a ...any)) {

@@ -15,7 +15,7 @@ func fakeLLDP(node string) []api.LLDP {
 		Addresses: []string{"10.0.0.1"}, AgeNs: 3_723_000_000_000, HeardNs: 250_000_000, TTLSec: 4,
 		UE:   &ctl.LLDPOptions{LLRWanted: "BIDIRECTIONAL", LLREnabled: "BIDIRECTIONAL", CBFCWanted: "BIDIRECTIONAL", CBFCEnabled: "NO", Version: 0x13, BootID: 7},
 		CBFC: &ctl.LLDPReceiver{CreditSize: 64, Overhead: -4, Method: "PER_VC", Lossless: 3, Limits: map[int]uint32{0: 1000, 1: 2000}}, Unknown: 1}
-	host := api.LLDP{Node: "host0", LLDPPort: ctl.LLDPPort{Port: "eth1", Neighbour: leaf, LLR: true, Counters: map[string]uint64{"tx": 3, "rx": 4, "inserted": 1}}}
+	host := api.LLDP{Node: "host0", LLDPPort: ctl.LLDPPort{Port: "eth1", Neighbour: leaf, LLR: true, WantLLR: true, Limit: 1000, Counters: map[string]uint64{"tx": 3, "rx": 4, "inserted": 1}}}
 	if node != "" {
 		return []api.LLDP{host}
 	}

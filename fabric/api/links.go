@@ -81,6 +81,43 @@ type LinkStatus struct {
 	CBFC    bool      `json:"cbfc"` // credits are on, or will be with the next run
 	AB      Direction `json:"ab"`   // from A to B
 	BA      Direction `json:"ba"`
+	Agreed  *Agreed   `json:"agreed,omitempty"` // where LLR and CBFC are negotiated: these say then whether an end wants them
+}
+
+// Agreed is what the ends of a negotiated link want, and what they have agreed on. It is a moment's: a run begins with neither.
+type Agreed struct {
+	LLR      bool     `json:"llr"` // both ports have it
+	CBFC     bool     `json:"cbfc"`
+	WantLLR  []string `json:"wantLlr,omitempty"` // nodes
+	WantCBFC []string `json:"wantCbfc,omitempty"`
+}
+
+// LLRText is "on", "off", or what is in the way of it.
+func (s *LinkStatus) LLRText() string {
+	if s.Agreed == nil {
+		return wantedText(s.LLR, nil)
+	}
+	return wantedText(s.Agreed.LLR, s.Agreed.WantLLR)
+}
+
+// CBFCText is the same of credits.
+func (s *LinkStatus) CBFCText() string {
+	if s.Agreed == nil {
+		return wantedText(s.CBFC, nil)
+	}
+	return wantedText(s.Agreed.CBFC, s.Agreed.WantCBFC)
+}
+
+func wantedText(on bool, wanted []string) string {
+	switch {
+	case on:
+		return "on"
+	case len(wanted) == 1:
+		return "wanted by " + wanted[0] + " only"
+	case len(wanted) == 2:
+		return "wanted by both, not agreed on"
+	}
+	return "off"
 }
 
 // Operations of a LinkChange.

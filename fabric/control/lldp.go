@@ -66,6 +66,15 @@ func (d *Daemon) tellMistakes(list []api.LLDP) []api.LLDP {
 	return list
 }
 
+// heardAt makes an event of what LLDP has brought about at a port.
+func (d *Daemon) heardAt(n *node, e *ctl.LLDPEvent) {
+	ports := d.plan.Nodes[n.id].Ports
+	if e.Port < 0 || e.Port >= len(ports) {
+		return
+	}
+	d.event("lldp", n.name, d.plan.Links[ports[e.Port].Link].Name, ports[e.Port].Name+": "+e.Text)
+}
+
 // heard names the nodes of what their ports have heard, by node, and compares it with the plan.
 func heard(plan *topology.Plan, lists [][]ctl.LLDPPort) []api.LLDP {
 	out := []api.LLDP{}

@@ -91,6 +91,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.phy(ch, l.Name)
 	c.llrs(ch, l.Name)
 	c.credits(ch, l.Name)
+	c.neighbours(ch, l.Name)
 }
 
 func (c collector) port(put func(*prometheus.Desc, prometheus.ValueType, float64, ...string), lab string, page *clock.NodePage, p *topology.Node, q int) {

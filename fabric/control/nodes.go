@@ -269,6 +269,8 @@ func (d *Daemon) dispatch(n *node, r ctl.Reply, files []*os.File) {
 		d.result(n, *r.Result)
 	case r.Window != nil:
 		d.windowsFrom(n, r.Window)
+	case r.LLDP != nil:
+		d.heardAt(n, r.LLDP)
 	case r.Poke:
 		go d.poked(n) // ends when nobody holds the clock
 	}

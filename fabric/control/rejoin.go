@@ -101,10 +101,18 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 	cfg.Node.Ports = slices.Clone(cfg.Node.Ports)
 	for i := range cfg.Node.Ports {
 		q := &cfg.Node.Ports[i]
-		if q.LLR = nil; states[q.Link].LLR {
+		if q.Negotiated {
+			q.Wish = states[q.Link].Wish[0]
+			if d.plan.Links[q.Link].A.Node != n.id {
+				q.Wish = states[q.Link].Wish[1]
+			}
+			if states[q.Link].LLR { // of any end
+				q.LLR = d.plan.Retry(q.Link)
+			}
+		} else if q.LLR = nil; states[q.Link].LLR {
 			q.LLR = d.plan.Retry(q.Link)
 		}
-		if !states[q.Link].CBFC {
+		if !q.Negotiated && !states[q.Link].CBFC {
 			q.CBFC = nil
 		}
 		imp := &states[q.Link].AB

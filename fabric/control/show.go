@@ -94,13 +94,14 @@ func (d *Daemon) linkStatus() []api.LinkStatus {
 	d.time.mu.Lock()
 	states := d.faults.At(d.virtualNow(&d.time))
 	d.time.mu.Unlock()
+	agreed := d.agreed(states)
 	out := make([]api.LinkStatus, 0, len(d.plan.Links))
 	for i := range d.plan.Links {
 		l := &d.plan.Links[i]
 		end := func(e topology.End) api.End {
 			return api.End{Node: d.nodes[e.Node].name, Port: d.plan.Nodes[e.Node].Ports[e.Port].Name}
 		}
-		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp, LLR: states[i].LLR, CBFC: states[i].CBFC,
+		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp, LLR: states[i].LLR, CBFC: states[i].CBFC, Agreed: agreed[i],
 			AB: api.Direction{Impair: api.ImpairOf(states[i].AB), LLR: d.llrState(l.A.Node, l.A.Port), Counters: d.portCounters(l.A.Node, l.A.Port)},
 			BA: api.Direction{Impair: api.ImpairOf(states[i].BA), LLR: d.llrState(l.B.Node, l.B.Port), Counters: d.portCounters(l.B.Node, l.B.Port)}}
 		switch {

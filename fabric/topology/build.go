@@ -61,6 +61,7 @@ func (d *draft) plan() *Plan {
 	d.planSizes(p)
 	d.planCBFC(p)
 	d.planMiswired(p)
+	d.planWishes(p)
 	return p
 }
 
@@ -100,12 +101,12 @@ func (d *draft) planLinks(p *Plan) {
 		}
 		lp := l.effective()
 		ends := [2]End{{a.node.id, a.port - 1}, {b.node.id, b.port - 1}}
-		p.Links = append(p.Links, Link{ID: i, Name: name, A: ends[0], B: ends[1], LLDP: lp.LLDP == lldpOn, Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU})
+		p.Links = append(p.Links, Link{ID: i, Name: name, A: ends[0], B: ends[1], LLDP: lp.LLDP == lldpOn || lp.LLDP == lldpStatic, Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU})
 		for j, e := range ends {
 			far := ends[1-j]
 			p.Nodes[e.Node].Ports[e.Port] = Port{
 				Name: fmt.Sprintf("eth%d", e.Port+1), MAC: macOf(e.Node, e.Port), Link: i,
-				Peer: far.Node, PeerIdx: far.Port, LLDP: lp.LLDP == lldpOn, Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU,
+				Peer: far.Node, PeerIdx: far.Port, LLDP: lp.LLDP == lldpOn || lp.LLDP == lldpStatic, Rate: lp.Rate, Delay: lp.Delay, MTU: lp.MTU,
 			}
 		}
 		p.planLLR(&p.Links[i], &lp)

@@ -26,6 +26,7 @@ type CBFCParams struct {
 	CFMin    Size                 // least distance of CF_Updates, in line time; default 6400 B
 	CFMax    Size                 // longest; default 256 KiB
 	RaceDemo *bool                // CC_Updates overtake what LLR sends again
+	Ends     *[]string            // who wants it where that is negotiated, names or patterns; nil: both ends
 }
 
 const (
@@ -49,6 +50,7 @@ func (p *CBFCParams) fields() []field {
 		{key: "cfMin", doc: "Least distance of CF_Updates in bytes of line time.", def: "6400B", to: amount{to: &p.CFMin, bytesOnly: true, min: 768, max: 131_072}},
 		{key: "cfMax", doc: "Longest distance of CF_Updates while frames come in, 16KiB to 1MiB in steps of 16KiB.", def: "256KiB", to: amount{to: &p.CFMax, bytesOnly: true, min: 16 << 10, max: 1 << 20}},
 		{key: "raceDemo", doc: "For teaching: CC_Updates overtake what LLR is about to send again, as before UE 1.0.3, so that more comes in than there is room for.", def: "false", to: truth{&p.RaceDemo}},
+		endsField(&p.Ends),
 	}
 }
 
@@ -173,6 +175,7 @@ func (p CBFCParams) over(base CBFCParams) CBFCParams {
 	}
 	base.Method, base.Total, base.RaceDemo = cmp.Or(p.Method, base.Method), cmp.Or(p.Total, base.Total), cmp.Or(p.RaceDemo, base.RaceDemo)
 	base.Cell, base.Overhead, base.Limit = cmp.Or(p.Cell, base.Cell), cmp.Or(p.Overhead, base.Overhead), cmp.Or(p.Limit, base.Limit)
+	base.Ends = cmp.Or(p.Ends, base.Ends)
 	base.CCEvery, base.CFMin, base.CFMax = cmp.Or(p.CCEvery, base.CCEvery), cmp.Or(p.CFMin, base.CFMin), cmp.Or(p.CFMax, base.CFMax)
 	return base
 }

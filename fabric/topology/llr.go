@@ -26,6 +26,7 @@ type LLRParams struct {
 	ReInit      *bool          // shake hands by itself then; default true
 	AckEvery    Size           // bytes for which there is an ACK; default 16 KiB
 	AckDelay    *time.Duration // longest wait for one; default 1 us
+	Ends        *[]string      // who wants it where that is negotiated, names or patterns; nil: both ends
 }
 
 const (
@@ -57,6 +58,7 @@ func (p *LLRParams) fields() []field {
 		{key: "reInit", doc: "Shake hands again by itself when it has given up.", def: "true", to: truth{&p.ReInit}},
 		{key: "ackEvery", doc: "An ACK at the latest after so many bytes.", def: "16KiB", to: amount{to: &p.AckEvery, bytesOnly: true}},
 		{key: "ackDelay", doc: "An ACK at the latest so long after a frame.", def: "1us", to: span{to: &p.AckDelay, min: 1, max: maxDelay}},
+		endsField(&p.Ends),
 	}
 }
 
@@ -69,6 +71,7 @@ func (p LLRParams) over(base LLRParams) LLRParams {
 	base.Window, base.ReplayTimer, base.ReplayCount = cmp.Or(p.Window, base.Window), cmp.Or(p.ReplayTimer, base.ReplayTimer), cmp.Or(p.ReplayCount, base.ReplayCount)
 	base.DataAge, base.PCSLost, base.ReInit = cmp.Or(p.DataAge, base.DataAge), cmp.Or(p.PCSLost, base.PCSLost), cmp.Or(p.ReInit, base.ReInit)
 	base.Init, base.Flush, base.AckDelay = cmp.Or(p.Init, base.Init), cmp.Or(p.Flush, base.Flush), cmp.Or(p.AckDelay, base.AckDelay)
+	base.Ends = cmp.Or(p.Ends, base.Ends)
 	base.Buffer, base.AckEvery = cmp.Or(p.Buffer, base.Buffer), cmp.Or(p.AckEvery, base.AckEvery)
 	return base
 }

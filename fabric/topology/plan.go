@@ -74,6 +74,11 @@ type Port struct {
 	PHY
 
 	Miswired *End `json:"miswired,omitempty"` // where the cable really ends, nil: at Peer, as it should; see Far
+
+	// Negotiated says that the port has LLR and CBFC only while it agrees on them with the far end: they are parameters then, and Wish says
+	// what this end wants.
+	Negotiated bool `json:"negotiated,omitempty"`
+	Wish       Wish `json:"wish,omitzero"`
 }
 
 // Link joins two ports. Name is "leaf0-spine1", a further parallel one "leaf0-spine1#2"; the lower tier stands first.
@@ -90,6 +95,9 @@ type Link struct {
 	LLR   *llr.Config   `json:"llr,omitempty"`  // link layer retry, nil: off
 	CBFC  *cbfc.Setup   `json:"cbfc,omitempty"` // credit-based flow control, nil: off
 	PHY
+
+	Negotiated bool    `json:"negotiated,omitempty"` // see Port
+	Wishes     [2]Wish `json:"wishes,omitzero"`      // of A and B
 }
 
 // PHY is what a link is like below FEC, and FEC itself.

@@ -61,7 +61,7 @@ type Defaults struct {
 
 // LinkParams describe both directions of a link.
 type LinkParams struct {
-	LLDP  string        // on or off: both ports tell each other who they are; default off
+	LLDP  string        // off, on or static: both ports tell each other who they are, and with on negotiate LLR and CBFC; default off
 	Rate  int64         // bits per second; default 400 Gb/s
 	Delay time.Duration // propagation; default 500 ns
 	MTU   int           // IP bytes; default 4500
@@ -173,7 +173,6 @@ const (
 	defaultRate         = int64(400_000_000_000)
 	defaultDelay        = 500 * time.Nanosecond
 	defaultMTU          = 4500
-	lldpOn              = "on"
 	defaultLatency      = 500 * time.Nanosecond
 	defaultHash         = "mix"
 	defaultLB           = "reps"

@@ -53,7 +53,7 @@ func (d *Defaults) fields() []field {
 
 func (p *LinkParams) fields() []field {
 	return []field{
-		{key: "lldp", doc: "LLDP on both ports: on or off.", def: wordOff, to: word[string]{&p.LLDP, []string{wordOff, lldpOn}}},
+		{key: "lldp", doc: "LLDP on both ports: off; on, so that they negotiate llr and cbfc; or static, so that these are as configured.", def: wordOff, to: word[string]{&p.LLDP, []string{wordOff, lldpOn, lldpStatic}}},
 		{key: "rate", doc: "Speed of each direction, 1Mbps to 3200Gbps.", def: "400Gbps", to: quantity[int64]{&p.Rate, rates, minRate, maxRate}},
 		{key: "delay", doc: "Propagation delay, 1ns to 1s.", def: "500ns", to: quantity[time.Duration]{&p.Delay, durations, minDelay, maxDelay}},
 		{key: "mtu", doc: "Largest IP packet in bytes.", def: "4500", to: count{to: &p.MTU, min: minMTU, max: maxMTU}},

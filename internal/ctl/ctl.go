@@ -84,6 +84,7 @@ type Change struct {
 	Retry  *Retry       `json:"retry,omitempty"`  // link layer retry, at both ends at once
 	ReInit *bool        `json:"reInit,omitempty"` // the sending side shakes hands anew; false: it was to, and is not
 	Credit *Credit      `json:"credit,omitempty"` // credit-based flow control, at both ends at once: on from the next run on, off from then on
+	Wish   *Wish        `json:"wish,omitempty"`   // what this end wants of a negotiated link
 	Routes []RouteGroup `json:"routes,omitzero"`  // replaces all routes of a switch, which may leave it none; nil: they stay
 
 	Switch *switchd.Settings `json:"switch,omitempty"` // replaces all settings of a switch
@@ -97,6 +98,12 @@ type Retry struct {
 // Credit turns credit-based flow control on or off.
 type Credit struct {
 	CBFC *cbfc.Setup `json:"cbfc,omitempty"` // nil: off
+}
+
+// Wish is what one end of a negotiated link wants.
+type Wish struct {
+	topology.Wish
+	Retry *llr.Config `json:"retry,omitempty"` // for when both want LLR
 }
 
 // RouteGroup is a set of prefixes that share their ports.
@@ -136,6 +143,7 @@ type Reply struct {
 	Result *workload.RankResult `json:"result,omitempty"`
 	Window *Windows             `json:"windows,omitempty"`
 	Poke   bool                 `json:"poke,omitempty"` // a process wants to act: answered with "poked" once no leap can go beyond the page's Next any more
+	LLDP   *LLDPEvent           `json:"lldp,omitempty"`
 	Data   json.RawMessage      `json:"data,omitempty"`
 }
 

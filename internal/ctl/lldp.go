@@ -6,7 +6,18 @@ type LLDPPort struct {
 	Neighbour *LLDPNeighbour    `json:"neighbour,omitempty"` // nil: nobody was heard, or nobody lately
 	LLR       bool              `json:"llr"`                 // what both ends have agreed on
 	CBFC      bool              `json:"cbfc"`
-	Counters  map[string]uint64 `json:"counters"` // of lldp.Counter, those that are not 0
+	WantLLR   bool              `json:"wantLlr"` // what this end wants
+	WantCBFC  bool              `json:"wantCbfc"`
+	Limit     uint32            `json:"limit,omitempty"`   // credits of a channel that its sender may have out, as the neighbour says; 0: no credits
+	Static    bool              `json:"static,omitempty"`  // its wishes hold without asking the neighbour
+	Problem   string            `json:"problem,omitempty"` // why it sends without credits though both want them
+	Counters  map[string]uint64 `json:"counters"`          // of lldp.Counter, those that are not 0
+}
+
+// LLDPEvent is what has come about at a port.
+type LLDPEvent struct {
+	Port int    `json:"port"`
+	Text string `json:"text"`
 }
 
 // LLDPNeighbour is what the far end of a link says of itself. Times are virtual.

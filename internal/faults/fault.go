@@ -81,7 +81,7 @@ func (f *Fault) Check(plan *topology.Plan) error {
 				return err
 			}
 		}
-		if f.Set.CBFC != nil {
+		if f.Set.CBFC != nil || f.Set.Limit != nil {
 			if err := f.checkCBFC(l); err != nil {
 				return err
 			}
@@ -98,8 +98,8 @@ func (f *Fault) Check(plan *topology.Plan) error {
 
 // checkLLR wants what link layer retry needs of a link.
 func (f *Fault) checkLLR(plan *topology.Plan, l *topology.Link) error {
-	if f.From != Both {
-		return problem("leave --from out", "llr: of both directions of link %s at once", l.Name)
+	if f.From != Both && !l.Negotiated {
+		return problem("leave --from out, or say lldp: on in the topology", "llr: of both directions of link %s at once, which is not negotiated", l.Name)
 	}
 	for _, e := range []topology.End{l.A, l.B} {
 		if n := &plan.Nodes[e.Node]; n.Kind == topology.KindHost && *f.Set.LLR {
@@ -125,10 +125,16 @@ func (f *Fault) checkReInit(plan *topology.Plan, l *topology.Link) error {
 // checkCBFC wants what credits need of a link.
 func (f *Fault) checkCBFC(l *topology.Link) error {
 	switch {
-	case f.From != Both:
-		return problem("leave --from out", "cbfc: of both directions of link %s at once", l.Name)
-	case *f.Set.CBFC && l.CBFC == nil:
+	case f.From != Both && !l.Negotiated:
+		return problem("leave --from out, or say lldp: on in the topology", "cbfc: of both directions of link %s at once, which is not negotiated", l.Name)
+	case (f.Set.Limit != nil || *f.Set.CBFC) && l.CBFC == nil:
 		return problem("say link: {cbfc: on} in the topology", "cbfc: the topology has no credits for link %s", l.Name)
+	case f.Set.Limit != nil && !l.Negotiated:
+		return problem("say link: {lldp: on, cbfc: on} in the topology", "cbfc: a limit is told by LLDP, and link %s negotiates nothing", l.Name)
+	case f.Set.Limit != nil:
+		if err := l.CheckAnnounced(*f.Set.Limit); *f.Set.Limit <= 0 || err != nil {
+			return problem("give room for some frames", "cbfc: limit of %d bytes: %v", *f.Set.Limit, err)
+		}
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type Set struct {
 	RateBps     *int64      `json:"rateBps,omitempty"`     // the same in bits per second, at most the link's own
 	LLR         *bool       `json:"llr,omitempty"`         // link layer retry, of both directions
 	CBFC        *bool       `json:"cbfc,omitempty"`        // credits, of both directions: off at once, on from the next run on
+	Limit       *int64      `json:"limit,omitempty"`       // bytes that a receiver announces, where credits are negotiated
 	ReInit      *bool       `json:"llrReInit,omitempty"`   // true: sending ports give up what waits for an ACK and shake hands anew
 	UCR         *float64    `json:"ucr,omitempty"`         // probability that a codeword is uncorrectable, 0 to 1
 	RawBER      *float64    `json:"rawBer,omitempty"`      // probability per bit before FEC, 0 to 1

@@ -14,11 +14,12 @@ import (
 
 // Link is what is wrong with both directions of a link.
 type Link struct {
-	AB    link.Impair `json:"ab"`
-	BA    link.Impair `json:"ba"`
-	Since vt.Time     `json:"sinceNs"` // when the last change took effect
-	LLR   bool        `json:"llr"`     // link layer retry is on
-	CBFC  bool        `json:"cbfc"`    // credits are on, or will be with the next run; off: there are none, but what waits drains
+	AB    link.Impair      `json:"ab"`
+	BA    link.Impair      `json:"ba"`
+	Since vt.Time          `json:"sinceNs"`       // when the last change took effect
+	LLR   bool             `json:"llr"`           // link layer retry is on
+	CBFC  bool             `json:"cbfc"`          // credits are on, or will be with the next run; off: there are none, but what waits drains
+	Wish  [2]topology.Wish `json:"wish,omitzero"` // of a negotiated link: of A and B; LLR and CBFC say whether one of them wants it
 }
 
 // Healthy says whether nothing is wrong.
@@ -38,11 +39,8 @@ func (l *Link) apply(plan *topology.Plan, f *Fault) {
 	if f.From == Both || f.From == p.B.Node {
 		l.BA = f.over(l.BA, p.Rate)
 	}
-	if f.Op == Change && f.Set.LLR != nil {
-		l.LLR = *f.Set.LLR
-	}
-	if f.Op == Change && f.Set.CBFC != nil {
-		l.CBFC = *f.Set.CBFC
+	if f.Op == Change {
+		l.want(p, f)
 	}
 	l.Since = f.At
 }
@@ -68,6 +66,7 @@ func New(plan *topology.Plan) *State {
 	for i := range plan.Links {
 		l := &plan.Links[i]
 		s.settled[i] = Link{AB: l.Impair(), BA: l.Impair(), LLR: l.LLR != nil, CBFC: l.CBFC != nil}
+		s.settled[i].begin(l)
 	}
 	return s
 }
@@ -234,7 +233,7 @@ func NoRetry(link string) error {
 func (s *State) Undo(b *Batch) *Batch {
 	for i := range s.pending {
 		if o := &s.pending[i]; o.batch == b.id {
-			o.Op, o.Set = undone, Set{LLR: o.Set.LLR, CBFC: o.Set.CBFC, ReInit: o.Set.ReInit} // ports that were told of these must be told again
+			o.Op, o.Set = undone, Set{LLR: o.Set.LLR, CBFC: o.Set.CBFC, Limit: o.Set.Limit, ReInit: o.Set.ReInit} // ports that were told of these must be told again
 		}
 	}
 	return s.emit(b.id)
@@ -327,6 +326,10 @@ func (e *emission) link(ops []op, id int, before *Link, anew bool) {
 	}
 	dir(p.A, p.B, &before.AB, &now.AB)
 	dir(p.B, p.A, &before.BA, &now.BA)
+	if p.Negotiated {
+		e.wishes(ops, id, before, anew)
+		return
+	}
 	if now.LLR != before.LLR || anew && slices.ContainsFunc(ops, func(o op) bool { return o.Link == id && o.Set.LLR != nil }) {
 		c := ctl.Change{At: at, Retry: &ctl.Retry{}}
 		if now.LLR {

@@ -55,6 +55,7 @@ func settings() []setting {
 		return true
 	}
 	credit, free := onOff(func(s *Set) **bool { return &s.CBFC })
+	credits := func(s *Set, v string) bool { return readLimit(s, v) || credit(s, v) }
 	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
 	return append([]setting{
 		{"down", "down or down=off", down, up, true},
@@ -72,7 +73,7 @@ func settings() []setting {
 		{"jitter", "jitter=1us or jitter=1us,normal (uniform, normal, exponential, pareto)", readJitter, func(s *Set) { s.JitterNs = new(int64) }, false},
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
 		{"llr", "llr=on, llr=off or llr=reinit", retryOrAgain, single, true},
-		{"cbfc", "cbfc=on or cbfc=off", credit, free, true},
+		{"cbfc", "cbfc=on, cbfc=off or cbfc=limit:64KiB", credits, free, true},
 		{"ucr", "ucr=1e-6", probability(ucr, 1), zero(ucr), false},
 		{"rawber", "rawber=2e-4", probability(rawBER, 0.5), zero(rawBER), false},
 	}, harmSettings()...)
@@ -279,6 +280,9 @@ func (s *Set) Text() string {
 	}
 	if s.CBFC != nil {
 		out = append(out, map[bool]string{true: "cbfc=on", false: "cbfc=off"}[*s.CBFC])
+	}
+	if s.Limit != nil {
+		out = append(out, "cbfc=limit:"+sizeText(*s.Limit))
 	}
 	return strings.Join(out, " ")
 }

@@ -196,3 +196,15 @@ func TestLLRIsOfBothDirections(t *testing.T) {
 		}
 	}
 }
+
+func TestRoomOfAReceiver(t *testing.T) {
+	set, err := ParseSettings([]string{"cbfc=limit:64KiB"})
+	if err != nil || set.Limit == nil || *set.Limit != 64<<10 || set.CBFC != nil || set.Text() != "cbfc=limit:64KiB" {
+		t.Errorf("%+v, %v: %q", set, err, set.Text())
+	}
+	for _, word := range []string{"cbfc=limit:", "cbfc=limit:0B", "cbfc=limit:-1KiB", "cbfc=limit:64", "cbfc=limit:64kib", "cbfc=limit:9999999999MiB", "cbfc=64KiB"} {
+		if _, err := ParseSettings([]string{word}); err == nil || !strings.Contains(err.(*Error).Hint, "cbfc=limit:64KiB") {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}

@@ -58,7 +58,7 @@ func (x *credits) idle(now vt.Time) {
 	}
 	s := &x.p.sched
 	for m := s.active; m != 0; m &= m - 1 {
-		if vc := x.vcs.VC(s.q[bits.TrailingZeros8(m)].head.B); vc != cbfc.NoVC {
+		if vc := x.sends.VC(s.q[bits.TrailingZeros8(m)].head.B); vc != cbfc.NoVC {
 			waiting &^= 1 << vc
 		}
 	}
@@ -94,7 +94,7 @@ func (x *credits) drained(now vt.Time) {
 	s := &x.p.sched
 	for m := s.active; m != 0 && done != 0; m &= m - 1 {
 		for f := s.q[bits.TrailingZeros8(m)].head; f != nil && x.before(f); f = f.next {
-			if vc := x.vcs.VC(f.B); vc != cbfc.NoVC && left>>vc&1 != 0 {
+			if vc := x.sends.VC(f.B); vc != cbfc.NoVC && left>>vc&1 != 0 {
 				done &^= 1 << vc
 				if left&(left-1) == 0 {
 					break

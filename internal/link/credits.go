@@ -16,9 +16,10 @@ type credits struct {
 	p       *Port
 	tx      *cbfc.Sender
 	rx      *cbfc.Receiver
-	vcs     *cbfc.Map
-	classes uint8  // queues that are lossless channels: both have the same number
-	most    uint32 // what the longest frame costs
+	vcs     *cbfc.Map // of what comes in …
+	sends   *cbfc.Map // … and of what leaves
+	classes uint8     // queues that are lossless channels: both have the same number
+	most    uint32    // what the longest frame costs
 	armed   vt.Time
 	flushes uint64  // of LLR, up to now
 	removed vt.Time // when credits were turned off; vt.Never: they are on
@@ -31,7 +32,8 @@ func (p *Port) resetCredits(now vt.Time) {
 	s := p.cfg.CBFC
 	cfg := s.Config
 	cfg.Rate = p.cfg.Rate
-	x := &credits{p: p, vcs: cbfc.NewMap(&s.Profile), armed: vt.Never, removed: vt.Never, race: s.RaceDemo, classes: uint8(s.Profile.Lossless), flushes: p.C.LLR()[llr.TxFlushes]}
+	own := cbfc.NewMap(&s.Profile)
+	x := &credits{p: p, vcs: own, sends: own, armed: vt.Never, removed: vt.Never, race: s.RaceDemo, classes: uint8(s.Profile.Lossless), flushes: p.C.LLR()[llr.TxFlushes]}
 	longest := p.cfg.MTU + longestHeader - fcsLen
 	x.most = cbfc.CellOf(&s.Profile).Credits(longest)
 	var err error
@@ -40,10 +42,12 @@ func (p *Port) resetCredits(now vt.Time) {
 	}
 	if err == nil {
 		x.tx.C, x.rx.C = p.C.CBFC(), p.C.CBFC()
-		x.tx.Hold(now, s.Profile.Lossless)
+		if !p.cfg.Negotiated {
+			x.tx.Hold(now, s.Profile.Lossless)
+		}
 		err = x.tx.Attach(now, &s.Profile, nil, longest)
 	}
-	if err == nil {
+	if err == nil && !p.cfg.Negotiated {
 		x.rx.Enable(now, s.Profile.Lossless)
 		err = x.tx.Enable(now, s.Profile.Lossless)
 	}
@@ -113,7 +117,7 @@ func (p *Port) receiveLink(now vt.Time, f *Frame) bool {
 // receive accounts for a good frame and says whether it goes on; if not, it was meant for the port itself.
 func (x *credits) receive(now vt.Time, f *Frame) bool {
 	p := x.p
-	if vc := x.vcs.VC(f.B); vc != cbfc.NoVC && x.rx.On()>>vc&1 != 0 {
+	if vc := x.vcs.VC(f.B); vc != cbfc.NoVC && x.rx.On()>>vc&1 != 0 { // what comes while the channel is off has cost nobody anything
 		cost := x.rx.Cell().Credits(len(f.B))
 		if p.cfg.Queued {
 			x.rx.Stored(now, int(vc), cost)
@@ -167,7 +171,7 @@ func (x *credits) gate(now vt.Time) (broke uint8) {
 	for m := s.active; m != 0; m &= m - 1 {
 		q := bits.TrailingZeros8(m)
 		f := s.q[q].head
-		vc := x.vcs.VC(f.B)
+		vc := x.sends.VC(f.B)
 		switch {
 		case vc == cbfc.NoVC:
 		case x.tx.Draining()>>vc&1 != 0 && !x.before(f): // its turn is once the channel is best effort
@@ -184,7 +188,7 @@ func (x *credits) gate(now vt.Time) (broke uint8) {
 
 // pay takes the credits of a frame that leaves for the first time.
 func (x *credits) pay(now vt.Time, f *Frame) {
-	if vc := x.vcs.VC(f.B); vc != cbfc.NoVC {
+	if vc := x.sends.VC(f.B); vc != cbfc.NoVC {
 		x.tx.Consume(now, int(vc), x.tx.Cell().Credits(len(f.B)))
 		x.follow(now)
 	}

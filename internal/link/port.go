@@ -47,6 +47,8 @@ type Config struct {
 	CBFC   *cbfc.Setup // credit-based flow control, at both ends alike; nil: none
 	// Interleave is how many codewords the line sends in turn, 1 to 4; 0: as many as is usual at its rate.
 	Interleave int
+	// Negotiated says that LLDP decides about both: they begin off, whatever CBFC says, and LLR is nil.
+	Negotiated bool
 }
 
 // Port is the egress of one direction of a link, and the ingress check of the other.
@@ -483,7 +485,7 @@ func (p *Port) Received(now vt.Time, f *Frame) bool {
 		}
 		f.Damaged = false // the frame that it is now is the one that goes on
 	}
-	if p.sets && !p.receiveLink(now, f) {
+	if (p.sets || p.cfg.Negotiated) && !p.receiveLink(now, f) {
 		return false
 	}
 	f.LLR = 0

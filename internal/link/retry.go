@@ -100,11 +100,12 @@ func (p *Port) resetLLR(rng *rand.Rand) {
 	if x == nil {
 		return
 	}
-	off := x.tx.Stopped()
+	off := p.forgets()
 	p.release(x.tx.First(), x.tx.Outstanding())
 	x.armed, x.held, x.since, x.waits = vt.Never, false, unarmed, 0
 	if off {
 		p.llr = nil
+		p.C.LLR()[llr.TxState], p.C.LLR()[llr.RingFrames] = uint64(llr.Off), 0
 		return
 	}
 	x.tx.Reset(0, p.seed)

@@ -19,8 +19,9 @@ const (
 	TTL   = 4 * time.Second
 )
 
-// burst is how many frames may go at once; one more every second (IEEE 802.1AB txCreditMax).
-const burst = 5
+// burst is how many frames may go at once; one more every second (IEEE 802.1AB txCreditMax, of which this is the highest). To bring credits up takes
+// four: so a neighbour may start again within the second in which this port came up, and the link does not wait.
+const burst = 10
 
 // Config says who is here.
 type Config struct {

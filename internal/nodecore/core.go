@@ -57,6 +57,8 @@ type Node struct {
 	reInits map[reInit]bool         // scheduled handshakes; false: taken back
 	window  func(c ctl.ContextPart) // see WatchWindows
 
+	// Heard is called with what LLDP has brought about at a port, within its event; may be nil.
+	Heard      func(e ctl.LLDPEvent)
 	AfterReset func(now vt.Time) // called when a run has made the node forget everything; may be nil
 	// Begin has an attached process begin its part of a run, within a call at its start; false: it is not there. Nil: there are no processes.
 	Begin func(now vt.Time, job uint32, pid uint16) bool
@@ -92,15 +94,19 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 	ec := engine.Config{ID: p.ID, Latency: p.Latency, Seed: cfg.LabSeed, MaxFrame: MaxFrame(p), Pool: mem.Pool}
 	n := &Node{cfg: cfg, mem: mem, report: report, opened: map[uint16]*fep.Endpoint{}, reInits: map[reInit]bool{}}
 	for i, q := range p.Ports {
-		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC, Interleave: q.Interleave}
+		c := link.Config{Rate: q.Rate, Delay: q.Delay, Queue: q.Queue, MTU: q.MTU, Queued: p.Kind == topology.KindSwitch, MAC: q.MAC, LLR: q.LLR, CBFC: q.CBFC, Interleave: q.Interleave, Negotiated: q.Negotiated}
 		n.plain = append(n.plain, cfg.Real || !cfg.Peers[i].Lab)
 		if n.plain[i] {
 			c.LLR, c.CBFC = nil, nil
+		}
+		if q.Negotiated {
+			c.LLR = nil
 		}
 		ec.Ports = append(ec.Ports, c)
 		n.names = append(n.names, q.Name)
 	}
 	n.Node = engine.New(ec, out)
+	n.expectAgreement(cfg)
 	var err error
 	switch p.Kind {
 	case topology.KindSwitch:
@@ -121,8 +127,8 @@ func New(cfg *ctl.Config, out engine.Out, mem *Memory, report func(workload.Rank
 func (n *Node) makeLinks(cfg *ctl.Config) {
 	for i, q := range cfg.Node.Ports {
 		p := n.Ports[i]
-		if n.Switch != nil {
-			p.Changed = func(vt.Time) { n.Switch.LinksChanged() }
+		if n.Switch != nil || n.lldp != nil {
+			p.Changed = func(now vt.Time) { n.linkGone(now, i) }
 		}
 		p.JoinLine(cfg.Start)
 		if imp := q.Impair(); imp != (link.Impair{}) {
@@ -131,6 +137,16 @@ func (n *Node) makeLinks(cfg *ctl.Config) {
 		if cfg.Start > 0 && p.LLR() != nil {
 			n.Node.Change(cfg.Start.Add(1), p.JoinLLR)
 		}
+	}
+}
+
+// linkGone follows a port that has gone down later than its link.
+func (n *Node) linkGone(now vt.Time, port int) {
+	if n.Switch != nil {
+		n.Switch.LinksChanged()
+	}
+	if n.lldp != nil {
+		n.lldp.linkChanged(now, port)
 	}
 }
 
@@ -310,6 +326,15 @@ func (n *Node) Change(c ctl.Change) error {
 	if c.ReInit != nil && !n.plain[c.Port] {
 		n.reInits[reInit{c.At, c.Port}] = *c.ReInit
 	}
+	if c.Wish != nil {
+		if n.plain[c.Port] {
+			return nil
+		}
+		if err := n.checkWish(c.Port, c.Wish); err != nil {
+			return fmt.Errorf("change at %v: %w", c.At, err)
+		}
+		n.ExpectLLR(c.Port, c.At)
+	}
 	if c.Credit != nil {
 		if n.plain[c.Port] {
 			return nil
@@ -360,6 +385,15 @@ func (n *Node) Change(c ctl.Change) error {
 			if err := p.SetLLR(now, c.Retry.LLR); err != nil {
 				panic(err) // Validate has seen it
 			}
+		}
+		if n.lldp == nil {
+			return
+		}
+		if c.Wish != nil {
+			n.lldp.setWish(now, c.Port, c.Wish)
+		}
+		if c.Retry != nil || c.Credit != nil {
+			n.lldp.configured(now, c.Port, c.Retry, c.Credit)
 		}
 	})
 	return nil

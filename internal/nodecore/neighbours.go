@@ -19,6 +19,7 @@ type neighbours struct {
 	engine.Core
 	n     *Node
 	start vt.Time // when the node joins
+	began vt.Time // when its agents began
 	ports []agentPort
 	work  vt.Time // when the core last had something to do
 }
@@ -28,6 +29,9 @@ type agentPort struct {
 	cfg   lldp.Config
 	agent *lldp.Agent
 	armed vt.Time // when the latest timer asked for is due
+	obeys bool    // LLR and CBFC of the port are what the agent agrees on
+	bargain
+	story
 }
 
 // timerLLDP marks the timers of agents; the port stands below it. No core has so large a number.
@@ -51,7 +55,9 @@ func (n *Node) addNeighbours(cfg *ctl.Config, core engine.Core) {
 			can = wire.LLDPCapBridge | wire.LLDPCapRouter
 		}
 		b.ports[i].cfg = lldp.Config{MAC: q.MAC, Chassis: p.Ports[0].MAC, System: p.Name, Port: q.Name, Desc: fmt.Sprintf("%gGbps, %v", float64(q.Rate)/1e9, q.Delay), Can: can, Address: p.Addr4.AsSlice(), IfIndex: uint32(i + 1),
-			BootID: uint32(uint64(cfg.Start)/uint64(time.Microsecond)) + 1, Trailer: cfg.Peers[i].Lab}
+			BootID: uint32(uint64(cfg.Start)/uint64(time.Microsecond)) + 1, Trailer: !n.plain[i], Static: !q.Negotiated}
+		b.ports[i].obeys = q.Negotiated && !n.plain[i]
+		b.ports[i].bargain = bargainOf(&q, n.plain[i])
 	}
 	if !any {
 		return
@@ -70,11 +76,14 @@ func (b *neighbours) Reset(now vt.Time) {
 
 func (b *neighbours) begin(now vt.Time) {
 	now = max(now, b.start)
+	b.began = now
 	for i := range b.ports {
 		if p := &b.ports[i]; p.cfg.System != "" {
 			p.agent, p.armed = lldp.New(p.cfg), vt.Never
 			p.agent.SetLink(now, b.n.Ports[i].Up())
 			p.agent.Describe(now, b.n.about())
+			p.agent.SetWish(now, p.wish) // nobody is known yet to agree with
+			p.story.begin(now)
 			b.arm(i)
 		}
 	}
@@ -109,9 +118,21 @@ func (b *neighbours) Arrive(now vt.Time, port int, f *link.Frame) {
 		b.Core.Arrive(now, port, f)
 		return
 	}
-	p.agent.Receive(now, f.B)
+	if b.stale(port, f) {
+		f.Release()
+		return
+	}
+	was := p.agent.Agreement()
+	c := p.agent.Receive(now, f.B)
 	f.Release()
+	b.obey(now, port, c, was)
 	b.advance(now, port)
+}
+
+// stale says whether a frame had left before the far end began anew, at the same time as this node: an agent that no longer knows of it said so.
+func (b *neighbours) stale(port int, f *link.Frame) bool {
+	q := b.n.Ports[port].Config()
+	return b.began > b.start && f.Due < b.began.Add(q.Delay+time.Duration(link.LinePs(len(f.B), q.Rate)/1000))
 }
 
 // advance brings an agent to now. Its frame goes before those that wait, like MAC control.
@@ -121,14 +142,18 @@ func (b *neighbours) advance(now vt.Time, port int) {
 		p.armed = vt.Never
 	}
 	if p.agent.Deadline() <= now {
-		f := b.n.Pool.Get()
+		f, was := b.n.Pool.Get(), p.agent.Agreement()
 		var ok bool
-		if f.B, ok, _ = p.agent.Advance(now, f.B); ok && out.Up() {
+		var c lldp.Change
+		f.B, ok, c = p.agent.Advance(now, f.B)
+		b.obey(now, port, c, was)
+		if ok && out.Up() {
 			out.EnqueueControl(now, f)
 		} else {
 			f.Release()
 		}
 	}
+	b.follow(now, port)
 	b.arm(port)
 }
 
@@ -172,8 +197,7 @@ func (n *Node) Neighbours(now vt.Time) []ctl.LLDPPort {
 				p.Counters[lldp.Counter(c).String()] = v
 			}
 		}
-		g := a.Agreement()
-		p.LLR, p.CBFC = g.LLR, g.CBFC
+		n.lldp.ports[i].describe(&p)
 		if nb := a.Neighbour(); nb != nil {
 			p.Neighbour = describeNeighbour(now, nb)
 		}

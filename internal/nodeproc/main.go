@@ -185,6 +185,7 @@ func (p *proc) configure(c *ctl.Config) error {
 		return err
 	}
 	l.node, l.settled = p.core.Node, p.core.Settled
+	p.core.Heard = p.heard
 	if f := p.core.FEP; f != nil {
 		l.control = f.Config().DSCPControl
 	}
@@ -417,6 +418,13 @@ func (p *proc) result(r workload.RankResult) {
 	p.loop.shown = 0 // at the wall's pace too, the page is about to tell what came of it
 	if err := p.conn.Send(&ctl.Reply{Result: &r}); err != nil {
 		fmt.Fprintln(os.Stderr, "report a result:", err)
+	}
+}
+
+// heard reports what LLDP has brought about at a port.
+func (p *proc) heard(e ctl.LLDPEvent) {
+	if err := p.conn.Send(&ctl.Reply{LLDP: &e}); err != nil {
+		fmt.Fprintln(os.Stderr, "report a neighbour:", err)
 	}
 }
 
