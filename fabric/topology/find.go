@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -48,6 +49,25 @@ func (p *Plan) FindLink(name string) (link, end int, err error) {
 		}
 	}
 	return 0, EitherEnd, unknown("link", name, p.linkNames())
+}
+
+// FindLinks gives the links that a name means: one, as FindLink takes it, or by a pattern (path.Match) all whose names match.
+func (p *Plan) FindLinks(name string) (links []int, err error) {
+	if strings.ContainsAny(name, "*?[") {
+		for i := range p.Links {
+			if ok, err := path.Match(name, p.Links[i].Name); ok && err == nil {
+				links = append(links, i)
+			}
+		}
+	}
+	if len(links) == 0 {
+		id, _, err := p.FindLink(name)
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, id)
+	}
+	return links, nil
 }
 
 func (p *Plan) findPort(node, eth string) (link, end int, err error) {

@@ -5,6 +5,33 @@ import (
 	"testing"
 )
 
+// TestOneMistakeOfManyLinksIsToldOnce: what defaults say wrongly of all links is one problem, where it stands.
+func TestOneMistakeOfManyLinksIsToldOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"defaults: {link: {llr: {ends: [leaf0]}}}":                                                             "3:25: llr.ends (leaf0): link host0-leaf0, like 3 more, negotiates nothing, so both ends have the same; say lldp: on, or leave ends out",
+		"defaults: {link: {cbfc: {method: total, limit: 64KiB}}}":                                              "3:19: cbfc (host0-leaf0 and 3 more): limit is for method: perVC",
+		"links:\n  - {endpoints: [host0, leaf0], cbfc: {channels: [roce, data], limit: 64KiB, method: total}}": "4:33: cbfc (host0-leaf0): limit is for",
+	} {
+		_, err := planText(t, "name: x\nfabric: {kind: star, hosts: 4}\n"+text+"\n")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s:\n%v", text, err)
+		}
+	}
+}
+
+// TestFindLinks by name, by port, and by pattern.
+func TestFindLinks(t *testing.T) {
+	p, err := planText(t, "name: x\nfabric: {kind: leaf-spine, spines: 2, leaves: 2, hostsPerLeaf: 1}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"leaf0-spine1": 1, "leaf0:eth2": 1, "leaf*-spine*": 4, "leaf[01]-spine0": 2, "host?-leaf1": 1, "leaf9*": 0, "leaf0": 0, "[": 0} {
+		if got, err := p.FindLinks(name); len(got) != want || (err == nil) != (want > 0) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
 // TestWhoWantsWhat: with lldp: on each end of a link wants what its topology says, and ports have parameters for when it is agreed on.
 func TestWhoWantsWhat(t *testing.T) {
 	const text = `name: x
