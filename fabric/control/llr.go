@@ -15,11 +15,13 @@ func (d *Daemon) llrRoutes(m *http.ServeMux) {
 	m.HandleFunc("GET /v1/llr", answer1(func(r *http.Request) (any, error) {
 		wanted := map[int]bool{}
 		for _, name := range r.URL.Query()["link"] {
-			id, _, err := d.plan.FindLink(name)
+			ids, err := d.plan.FindLinks(name)
 			if err != nil {
 				return nil, api.Errorf(api.CodeNotFound, "LLR: %w", err)
 			}
-			wanted[id] = true
+			for _, id := range ids {
+				wanted[id] = true
+			}
 		}
 		return directions(d.plan, wanted, d.llrPorts(r.Context(), wanted, switchWait)), nil
 	}))

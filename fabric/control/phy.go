@@ -24,11 +24,13 @@ func (d *Daemon) phyRoutes(m *http.ServeMux) {
 func (d *Daemon) phy(ctx context.Context, names []string) ([]api.PHY, error) {
 	wanted := map[int]bool{}
 	for _, name := range names {
-		id, _, err := d.plan.FindLink(name)
+		ids, err := d.plan.FindLinks(name)
 		if err != nil {
 			return nil, api.Errorf(api.CodeNotFound, "phy: %w", err)
 		}
-		wanted[id] = true
+		for _, id := range ids {
+			wanted[id] = true
+		}
 	}
 	out := []api.PHY{}
 	d.eachPHY(ctx, switchWait, wanted, func(l *topology.Link, from topology.End, p api.PHY) { out = append(out, p) })
