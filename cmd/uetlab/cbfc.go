@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,7 +17,7 @@ func cbfcCommand() *cli.Command {
 			"STATE is off, held, on, or draining, where credits were turned off and frames wait that are still paid for. Of the sender: LIMIT, credits\n" +
 			"that may be out (`shared`: by all channels together), USED, that are, PEAK, the most that were, CONSUMED and FREED, counts of 20 bits, BLOCKED, how\n" +
 			"long frames have waited for credits in the run. HELD is of frames that the receiver stores.",
-		examples: []string{"uetlab cbfc", "uetlab cbfc leaf0-spine0", "uetlab cbfc 'leaf*-spine*' --watch 1s", "uetlab cbfc --format json"},
+		examples: []string{"uetlab cbfc", "uetlab cbfc leaf0-spine0", "uetlab cbfc 'leaf*-spine*' --watch", "uetlab cbfc --format json"},
 		flags:    labFlags(watchFlag()), run: runCBFC}.command()
 }
 
@@ -48,30 +46,23 @@ func runCBFC(c *call) error {
 	})
 }
 
-// linkNames are the names of links that arguments mean, each a link as FindLink takes it or a glob; nil: all.
+// linkNames are the names of links that arguments mean, each as FindLinks takes it; nil: all.
 func linkNames(plan *topology.Plan, args []string) (names []string, err error) {
 	for _, arg := range args {
-		n := len(names)
-		for i := range plan.Links {
-			if ok, err := path.Match(arg, plan.Links[i].Name); ok && err == nil && strings.ContainsAny(arg, "*?[") {
-				names = append(names, plan.Links[i].Name)
-			}
-		}
-		if len(names) > n {
-			continue
-		}
-		id, _, err := plan.FindLink(arg)
+		ids, err := plan.FindLinks(arg)
 		if err != nil {
-			return nil, err
+			return nil, api.Errorf(api.CodeNotFound, "%w", err)
 		}
-		names = append(names, plan.Links[id].Name)
+		for _, id := range ids {
+			names = append(names, plan.Links[id].Name)
+		}
 	}
 	return names, nil
 }
 
 func (c *call) printCredits(list []api.Credits) error {
 	if c.String("format") == formatTable && len(list) == 0 {
-		_, err := fmt.Fprintln(c.out, "no links with credits: they have them by `link: {cbfc: on}` in the topology file")
+		_, err := fmt.Fprintln(c.out, "no links with credits: they have them by `link: {cbfc: on}` in the topology file; labs with --time real have none")
 		return err
 	}
 	return c.render(list, func() table { return creditTable(list) })
