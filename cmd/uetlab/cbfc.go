@@ -15,7 +15,7 @@ func cbfcCommand() *cli.Command {
 			"STATE is off, held, on, or draining, where credits were turned off and frames wait that are still paid for. Of the sender: LIMIT, credits\n" +
 			"that may be out (`shared`: by all channels together), USED, that are, PEAK, the most that were, CONSUMED and FREED, counts of 20 bits, BLOCKED, how\n" +
 			"long frames have waited for credits in the run. HELD is of frames that the receiver stores.",
-		examples: []string{"uetlab cbfc", "uetlab cbfc leaf0-spine0", "uetlab cbfc 'leaf*-spine*' --watch 1s", "uetlab cbfc --format json"},
+		examples: []string{"uetlab cbfc", "uetlab cbfc leaf0-spine0", "uetlab cbfc 'leaf*-spine*' --watch", "uetlab cbfc --format json"},
 		flags:    labFlags(watchFlag()), run: runCBFC}.command()
 }
 
@@ -35,7 +35,7 @@ func runCBFC(c *call) error {
 
 func (c *call) printCredits(list []api.Credits) error {
 	if c.String("format") == formatTable && len(list) == 0 {
-		_, err := fmt.Fprintln(c.out, "no links with credits: they have them by `link: {cbfc: on}` in the topology file")
+		_, err := fmt.Fprintln(c.out, "no links with credits: they have them by `link: {cbfc: on}` in the topology file; labs with --time real have none")
 		return err
 	}
 	return c.render(list, func() table { return creditTable(list) })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/wire"
@@ -105,10 +106,53 @@ func addressTable(plan *topology.Plan) table {
 // planLinkTable lists the links of a plan.
 func planLinkTable(plan *topology.Plan) table {
 	t := table{columns: []string{"LINK", "A", "B", "RATE", "DELAY", "MTU"}}
-	for _, l := range plan.Links {
-		t.add(l.Name, endName(plan, l.A), endName(plan, l.B), rate(l.Rate), nanos(int64(l.Delay)), l.MTU)
+	says := make([]string, len(plan.Links))
+	for i := range plan.Links {
+		says[i] = linkSays(plan, i)
+	}
+	some := slices.ContainsFunc(says, func(s string) bool { return s != "" })
+	if some {
+		t.columns = append(t.columns, "LINK LAYER")
+	}
+	for i, l := range plan.Links {
+		cells := []any{l.Name, endName(plan, l.A), endName(plan, l.B), rate(l.Rate), nanos(int64(l.Delay)), l.MTU}
+		if some {
+			cells = append(cells, dash(says[i]))
+		}
+		t.add(cells...)
 	}
 	return t
+}
+
+// linkSays is what a topology asks of a link beyond carrying frames, in the words of link set where there are such.
+func linkSays(plan *topology.Plan, id int) string {
+	l := &plan.Links[id]
+	var words []string
+	add := func(on bool, word string) {
+		if on {
+			words = append(words, word)
+		}
+	}
+	wish := func(key string, a, b bool) string {
+		switch {
+		case !l.Negotiated || a && b:
+			return key + "=on"
+		case a:
+			return key + " wanted by " + plan.Nodes[l.A.Node].Name
+		case b:
+			return key + " wanted by " + plan.Nodes[l.B.Node].Name
+		}
+		return key + " wanted by nobody"
+	}
+	add(l.LLDP && l.Negotiated, "lldp=on")
+	add(l.LLDP && !l.Negotiated, "lldp=static")
+	add(l.LLR != nil, wish("llr", l.Wishes[0].LLR, l.Wishes[1].LLR))
+	add(l.CBFC != nil, wish("cbfc", l.Wishes[0].CBFC, l.Wishes[1].CBFC))
+	impair := l.Impair()
+	add(faults.Text(&impair) != "", faults.Text(&impair))
+	add(l.Interleave != 0, fmt.Sprintf("interleave=%d", l.Interleave))
+	add(plan.Miswired(id), "miswired")
+	return strings.Join(words, " ")
 }
 
 func endName(plan *topology.Plan, e topology.End) string {

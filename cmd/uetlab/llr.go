@@ -55,7 +55,7 @@ func (c *call) printLLR(list []api.LLR) error {
 		return c.render(list, nil)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(c.out, "no link layer retry there: links have it by `link: {llr: on}` in the topology file, or uetlab link set LINK llr=on")
+		_, err := fmt.Fprintln(c.out, "no link layer retry there: links have it by `link: {llr: on}` in the topology file, or uetlab link set LINK llr=on; labs with --time real have none")
 		return err
 	}
 	ts := tables{llrTable(list)}

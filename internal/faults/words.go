@@ -54,7 +54,7 @@ func settings() []setting {
 		toggle("blackhole", "blackhole or blackhole=off", func(s *Set) **bool { return &s.Blackhole }),
 		chance("loss", "loss=0.1%", 1, func(s *Set) **float64 { return &s.Loss }),
 		{"burst", "burst=p:1%,r:25% or burst=p:1%,r:25%,bad:100%,good:0%", readBurst, func(s *Set) { s.Burst = &link.Burst{} }, false},
-		chance("ber", "ber=1e-7", 0.5, func(s *Set) **float64 { return &s.BER }),
+		chance("ber", "ber=1e-7 (up to 0.5)", 0.5, func(s *Set) **float64 { return &s.BER }),
 		chance("duplicate", "duplicate=0.1%", 1, func(s *Set) **float64 { return &s.Duplicate }),
 		{"reorder", "reorder=1% or reorder=1%,2us", readReorder, func(s *Set) { s.Reorder = new(float64) }, false},
 		{"delay", "delay=+2us", func(s *Set, v string) bool {
@@ -66,8 +66,8 @@ func settings() []setting {
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
 		toggle("llr", "llr=on, llr=off or llr=reinit", func(s *Set) **bool { return &s.LLR }).instead(readReInit),
 		toggle("cbfc", "cbfc=on, cbfc=off or cbfc=limit:64KiB", func(s *Set) **bool { return &s.CBFC }).instead(readLimit),
-		chance("ucr", "ucr=1e-6", 1, func(s *Set) **float64 { return &s.UCR }),
-		chance("rawber", "rawber=2e-4", 0.5, func(s *Set) **float64 { return &s.RawBER }),
+		chance("ucr", "ucr=1e-6 (up to 1)", 1, func(s *Set) **float64 { return &s.UCR }),
+		chance("rawber", "rawber=2e-4 (up to 0.5)", 0.5, func(s *Set) **float64 { return &s.RawBER }),
 	}, harmSettings()...)
 }
 
@@ -112,7 +112,11 @@ func ParseSettings(words []string) (Set, error) {
 		case value == "off" || s.flag && value == "false":
 			s.off(&set)
 		case has == (value == "") || !has && !s.flag || !s.read(&set, value):
-			return set, problem("write "+s.example+", or "+name+"=off", "%s: not what %s can be", w, name)
+			hint := "write " + s.example
+			if !strings.Contains(hint, name+"=off") {
+				hint += ", or " + name + "=off"
+			}
+			return set, problem(hint, "%s: not what %s can be", w, name)
 		}
 	}
 	return set, nil
@@ -228,7 +232,7 @@ func Text(i *link.Impair) string {
 		}
 		out = append(out, w)
 	}
-	add(i.BER > 0, "ber=", strconv.FormatFloat(i.BER, 'g', 6, 64))
+	add(i.BER > 0, "ber=", small(i.BER))
 	add(i.Duplicate > 0, "duplicate=", percent(i.Duplicate))
 	by := ""
 	if i.ReorderBy > 0 {
@@ -242,8 +246,8 @@ func Text(i *link.Impair) string {
 	}
 	add(i.Jitter > 0, "jitter=", span1(i.Jitter), dist)
 	add(i.Rate > 0 && i.Rate < 1, "rate=", percent(i.Rate))
-	add(i.UCR > 0, "ucr=", strconv.FormatFloat(i.UCR, 'g', 6, 64))
-	add(i.RawBER > 0, "rawber=", strconv.FormatFloat(i.RawBER, 'g', 6, 64))
+	add(i.UCR > 0, "ucr=", small(i.UCR))
+	add(i.RawBER > 0, "rawber=", small(i.RawBER))
 	return strings.Join(append(out, harmText(i)...), " ")
 }
 
@@ -286,6 +290,15 @@ func (s *Set) Text() string {
 		out = append(out, "cbfc=limit:"+sizeText(*s.Limit))
 	}
 	return strings.Join(out, " ")
+}
+
+// small writes a small probability as people do: 1e-7, 0.0002 as 2e-4.
+func small(v float64) string {
+	if v >= 1e-2 {
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	digits, exp, _ := strings.Cut(strconv.FormatFloat(v, 'e', -1, 64), "e-")
+	return digits + "e-" + strings.TrimLeft(exp, "0")
 }
 
 func percent(v float64) string { return strconv.FormatFloat(v*100, 'g', 6, 64) + "%" }
