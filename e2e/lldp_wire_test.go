@@ -191,10 +191,12 @@ func TestTsharkReadsLinkControl(t *testing.T) {
 	needRoot(t)
 	needTools(t, "tshark")
 	l := up(t, write(t, strings.Replace(spoken, "lldp: on", "llr: on, cbfc: {limit: 64KiB, ccEvery: 20us}, ber: 1e-7", 1)))
+	before := l.counters(t)
 	p, file := l.capture(t, "leaf0-spine0", "ether", "proto", "0x88b5", "or", "ether", "proto", "0x8808")
 	l.run(t, "permutation", "--size", "2MiB", "--seed", "1")
 	l.clockTo(t, "pause")
-	until(t, "link control to be captured", func() bool { return packets(file) > 20 })
+	came := l.ofEnds(t, "leaf0-spine0", minus(l.counters(t), before), "llr_rx_ctl_os_frames", "cbfc_cc_rx")
+	until(t, fmt.Sprintf("%d frames of link control to be captured", came), func() bool { return p.ended() || packets(file) >= int(came) })
 	p.signal(t, syscall.SIGINT)
 	if a := p.wait(); a.code != 0 {
 		t.Fatal(a)
