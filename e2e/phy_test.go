@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"strconv"
-	"strings"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
@@ -80,7 +79,7 @@ func TestPHY02_MetricsAgreeWithTheTotals(t *testing.T) {
 	}
 	for i := range list {
 		d := &list[i]
-		node, port, _ := strings.Cut(d.From, ":")
+		node, port := d.From.Node, d.From.Port
 		labels := map[string]string{"lab": l.name, "node": node, "port": port, "link": d.Link}
 		value := func(name string) float64 { return phyMetric(t, families, name, labels) }
 		sum, symbols, words := 0.0, 0.0, value("codewords_total")

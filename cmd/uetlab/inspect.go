@@ -280,12 +280,12 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	if c.String("format") != formatTable {
 		return c.render(v, nil)
 	}
-	rows := [][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
+	rows := [][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.String()}, {"B", l.B.String()},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
 		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(&l, plan.Links[id].CBFC)}}
 	for i := range v.PHY {
 		way := "A to B"
-		if v.PHY[i].From != l.A.Node+":"+l.A.Port {
+		if v.PHY[i].From != l.A {
 			way = "B to A"
 		}
 		rows = append(rows, [2]string{"PHY " + way, phyFact(&v.PHY[i])})
@@ -302,11 +302,11 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 		}
 	}
 	if l.CBFC && plan.Links[id].CBFC != nil {
-		list, err := cl.Credits(c.ctx)
+		list, err := cl.Credits(c.ctx, l.Name)
 		if err != nil {
 			return err
 		}
-		ts = append(ts, creditChannels(list, l.Name)...)
+		ts = append(ts, creditChannels(list)...)
 	}
 	return append(ts, directionTable(l)).write(c)
 }

@@ -92,7 +92,7 @@ func runLinkLs(c *call) error {
 	return c.render(links, func() table {
 		t := table{columns: []string{"LINK", "A", "B", "RATE", "DELAY", "STATE", "LLR", "A TO B", "B TO A"}}
 		for _, l := range links {
-			t.add(l.Name, l.A.Node+":"+l.A.Port, l.B.Node+":"+l.B.Port, rate(l.RateBps), nanos(l.DelayNs), l.State, linkRetry(&l), dash(l.AB.Impair.Text()), dash(l.BA.Impair.Text()))
+			t.add(l.Name, l.A, l.B, rate(l.RateBps), nanos(l.DelayNs), l.State, linkRetry(&l), dash(l.AB.Impair.Text()), dash(l.BA.Impair.Text()))
 		}
 		return t
 	})

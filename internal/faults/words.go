@@ -22,48 +22,40 @@ var dists = []link.Dist{link.Uniform, link.Normal, link.Exponential, link.Pareto
 
 func known(d link.Dist) bool { return slices.Contains(dists, d) }
 
+// chance is the word for a probability, up to most.
+func chance(name, example string, most float64, to func(s *Set) **float64) setting {
+	return setting{name, example, func(s *Set, v string) bool {
+		x, ok := share(v, 0)
+		*to(s) = &x
+		return ok && x <= most
+	}, func(s *Set) { *to(s) = new(float64) }, false}
+}
+
+// toggle is a word for what is on or off.
+func toggle(name, example string, to func(s *Set) **bool) setting {
+	return setting{name, example, func(s *Set, v string) bool {
+		on := true
+		*to(s) = &on
+		return v == "" || v == "on" || v == "true"
+	}, func(s *Set) { *to(s) = new(bool) }, true}
+}
+
+// instead has other values of a word read first.
+func (x setting) instead(other func(s *Set, v string) bool) setting {
+	read := x.read
+	x.read = func(s *Set, v string) bool { return other(s, v) || read(s, v) }
+	return x
+}
+
 // settings are all words in the order in which Text writes them.
 func settings() []setting {
-	zero := func(to func(s *Set) **float64) func(s *Set) { return func(s *Set) { *to(s) = new(float64) } }
-	probability := func(to func(s *Set) **float64, most float64) func(*Set, string) bool {
-		return func(s *Set, v string) bool {
-			x, ok := share(v, 0)
-			*to(s) = &x
-			return ok && x <= most
-		}
-	}
-	loss := func(s *Set) **float64 { return &s.Loss }
-	ber := func(s *Set) **float64 { return &s.BER }
-	ucr := func(s *Set) **float64 { return &s.UCR }
-	rawBER := func(s *Set) **float64 { return &s.RawBER }
-	duplicate := func(s *Set) **float64 { return &s.Duplicate }
-	onOff := func(to func(s *Set) **bool) (func(*Set, string) bool, func(*Set)) {
-		return func(s *Set, v string) bool {
-			on := true
-			*to(s) = &on
-			return v == "" || v == "on" || v == "true"
-		}, func(s *Set) { *to(s) = new(bool) }
-	}
-	down, up := onOff(func(s *Set) **bool { return &s.Down })
-	retry, single := onOff(func(s *Set) **bool { return &s.LLR })
-	retryOrAgain := func(s *Set, v string) bool {
-		if v != "reinit" {
-			return retry(s, v)
-		}
-		again := true
-		s.ReInit = &again
-		return true
-	}
-	credit, free := onOff(func(s *Set) **bool { return &s.CBFC })
-	credits := func(s *Set, v string) bool { return readLimit(s, v) || credit(s, v) }
-	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
 	return append([]setting{
-		{"down", "down or down=off", down, up, true},
-		{"blackhole", "blackhole or blackhole=off", black, white, true},
-		{"loss", "loss=0.1%", probability(loss, 1), zero(loss), false},
+		toggle("down", "down or down=off", func(s *Set) **bool { return &s.Down }),
+		toggle("blackhole", "blackhole or blackhole=off", func(s *Set) **bool { return &s.Blackhole }),
+		chance("loss", "loss=0.1%", 1, func(s *Set) **float64 { return &s.Loss }),
 		{"burst", "burst=p:1%,r:25% or burst=p:1%,r:25%,bad:100%,good:0%", readBurst, func(s *Set) { s.Burst = &link.Burst{} }, false},
-		{"ber", "ber=1e-7", probability(ber, 0.5), zero(ber), false},
-		{"duplicate", "duplicate=0.1%", probability(duplicate, 1), zero(duplicate), false},
+		chance("ber", "ber=1e-7", 0.5, func(s *Set) **float64 { return &s.BER }),
+		chance("duplicate", "duplicate=0.1%", 1, func(s *Set) **float64 { return &s.Duplicate }),
 		{"reorder", "reorder=1% or reorder=1%,2us", readReorder, func(s *Set) { s.Reorder = new(float64) }, false},
 		{"delay", "delay=+2us", func(s *Set, v string) bool {
 			ns, ok := duration(strings.TrimPrefix(v, "+"), maxDelay)
@@ -72,11 +64,20 @@ func settings() []setting {
 		}, func(s *Set) { s.DelayNs = new(int64) }, false},
 		{"jitter", "jitter=1us or jitter=1us,normal (uniform, normal, exponential, pareto)", readJitter, func(s *Set) { s.JitterNs = new(int64) }, false},
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
-		{"llr", "llr=on, llr=off or llr=reinit", retryOrAgain, single, true},
-		{"cbfc", "cbfc=on, cbfc=off or cbfc=limit:64KiB", credits, free, true},
-		{"ucr", "ucr=1e-6", probability(ucr, 1), zero(ucr), false},
-		{"rawber", "rawber=2e-4", probability(rawBER, 0.5), zero(rawBER), false},
+		toggle("llr", "llr=on, llr=off or llr=reinit", func(s *Set) **bool { return &s.LLR }).instead(readReInit),
+		toggle("cbfc", "cbfc=on, cbfc=off or cbfc=limit:64KiB", func(s *Set) **bool { return &s.CBFC }).instead(readLimit),
+		chance("ucr", "ucr=1e-6", 1, func(s *Set) **float64 { return &s.UCR }),
+		chance("rawber", "rawber=2e-4", 0.5, func(s *Set) **float64 { return &s.RawBER }),
 	}, harmSettings()...)
+}
+
+func readReInit(s *Set, v string) bool {
+	if v != "reinit" {
+		return false
+	}
+	again := true
+	s.ReInit = &again
+	return true
 }
 
 // SettingNames are the names of all settings of a link.

@@ -137,6 +137,9 @@ func FuzzSettings(f *testing.F) {
 	for _, s := range settings() {
 		f.Add(s.example)
 	}
+	for _, w := range []string{"exact=5:duplicate,10-19:corrupt-payload,1r:corrupt", "corrupt=1%,payload,3bits poison=0.1%", "setloss=100%,nack,cf ccloss=5%", "llr=reinit ucr=1e-6 rawber=2e-4", "cbfc=limit:64KiB"} {
+		f.Add(w)
+	}
 	f.Add("rate=1e400% loss=1e-300")
 	f.Add("burst=p:1%,r:25%,bad:NaN%")
 	f.Fuzz(func(t *testing.T, s string) {
@@ -145,7 +148,8 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		i := set.over(link.Impair{}, 400e9)
-		for _, v := range []float64{i.Loss, i.BER, i.UCR, i.RawBER, i.Duplicate, i.Reorder, i.Rate, i.Burst.ToBad, i.Burst.ToGood, i.Burst.LossBad, i.Burst.LossGood} {
+		for _, v := range []float64{i.Loss, i.BER, i.UCR, i.RawBER, i.Duplicate, i.Reorder, i.Rate, i.Burst.ToBad, i.Burst.ToGood, i.Burst.LossBad, i.Burst.LossGood,
+			i.Corrupt.Share, i.Poison, i.SetLoss.Share, i.CCLoss} {
 			if !(v >= 0 && v <= 1) {
 				t.Fatalf("%q gave %+v", s, i)
 			}
@@ -153,8 +157,12 @@ func FuzzSettings(f *testing.F) {
 		if i.Delay < 0 || i.Jitter < 0 || i.ReorderBy < 0 {
 			t.Fatalf("%q gave %+v", s, i)
 		}
-		if _, err := ParseSettings(strings.Fields(Text(&i))); err != nil {
+		again, err := ParseSettings(strings.Fields(Text(&i)))
+		if err != nil {
 			t.Fatalf("%q is written %q: %v", s, Text(&i), err)
+		}
+		if j := again.over(link.Impair{}, 400e9); j.Exact != i.Exact || j.Corrupt.Region != i.Corrupt.Region || max(j.Corrupt.Bits, 1) != max(i.Corrupt.Bits, 1) || j.SetLoss.Kinds != i.SetLoss.Kinds {
+			t.Fatalf("%q is written %q", s, Text(&i))
 		}
 	})
 }
