@@ -31,9 +31,7 @@ func TestPHYEqualsTheSimulation(t *testing.T) {
 	l := sharedLab(t)
 	l.freeClock(t)
 	heal := func() {
-		for _, k := range l.plan.Links {
-			l.ok(t, "link", "set", k.Name, "llr=off")
-		}
+		l.setAll(t, "llr=off")
 		l.mend(t)
 	}
 	t.Cleanup(heal)
