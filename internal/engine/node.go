@@ -142,6 +142,12 @@ func (n *Node) Call(t vt.Time, fn func(now vt.Time)) { n.q.Push(t, vt.ClassCall,
 
 // Change schedules a change of state or configuration at t. It must lie ahead of Now.
 func (n *Node) Change(t vt.Time, fn func(now vt.Time)) {
+	n.changes.Push(t, vt.ClassChange, 1, event{fn: fn})
+}
+
+// BeginAt schedules the beginning of a run at t, which must lie ahead of Now: ahead of all changes at t, whichever were asked for first. A simulation
+// knows them before its run, a lab has them wait for one.
+func (n *Node) BeginAt(t vt.Time, fn func(now vt.Time)) {
 	n.changes.Push(t, vt.ClassChange, 0, event{fn: fn})
 }
 

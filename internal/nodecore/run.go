@@ -49,7 +49,7 @@ func (n *Node) StartRun(r ctl.Run) error {
 		return err
 	}
 	before := n.Mark()
-	n.Node.Change(r.At, func(now vt.Time) {
+	n.BeginAt(r.At, func(now vt.Time) {
 		n.part = nil
 		n.closeOthers(now, p)
 		if change != nil {
