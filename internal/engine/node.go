@@ -190,6 +190,10 @@ func (n *Node) ExpectLLR(port int, t vt.Time) {
 	n.lines.split(port, t, n.latency)
 }
 
+// ForgetLLR says at the start of a run that a port has no link layer retry any more: from here to the next time that ExpectLLR was told of, what comes in is
+// taken when it reaches the core, as where there never was any. Ahead stays as it is.
+func (n *Node) ForgetLLR(port int) { n.lines.join(port, n.now, n.latency) }
+
 // Next is the time of the node's next event, vt.Never if it has none.
 func (n *Node) Next() vt.Time {
 	return min(n.lines.arrival, n.lines.freed, n.q.Next(), n.changes.Next())

@@ -321,7 +321,9 @@ func (n *Node) Change(c ctl.Change) error {
 		if n.plain[c.Port] {
 			return nil
 		}
-		n.ExpectLLR(c.Port, c.At)
+		if c.Retry.LLR != nil {
+			n.ExpectLLR(c.Port, c.At)
+		}
 	}
 	if c.ReInit != nil && !n.plain[c.Port] {
 		n.reInits[reInit{c.At, c.Port}] = *c.ReInit
