@@ -51,6 +51,17 @@ func (d *Daemon) catchUp(ctx context.Context, c *clockwork, now vt.Time) error {
 	return d.reach(ctx, c, now)
 }
 
+// mostLag is how long, in wall time, catching up may take without a lab at rest falling behind the wall.
+const mostLag = vt.Time(time.Second)
+
+// follow has virtual time follow the wall again from where it did before a catch-up that took so long. Where that was too long it goes on from where it is: nodes that
+// have more to do than the machine can, as ports that shake hands through a black hole, would never catch up, and every command would wait for them.
+func (c *clockwork) follow(wall int64, virt vt.Time, took int64) {
+	if took < int64(mostLag) {
+		c.restWall, c.restVirt = wall, virt
+	}
+}
+
 // restLoop makes timers fire while the lab rests, when a person would expect it: once the wall has come to the next event
 // virtual time is moved there.
 func (d *Daemon) restLoop(ctx context.Context) {
@@ -68,13 +79,13 @@ func (d *Daemon) restLoop(ctx context.Context) {
 				d.attend(ctx, c)
 				wait = 2 * time.Millisecond
 			case next <= now || d.inFlight():
-				wall, virt := c.restWall, c.restVirt
+				wall, virt, began := c.restWall, c.restVirt, c.wall.Now()
 				if err := d.catchUp(ctx, c, now); err != nil {
 					d.log.Warn("let time follow the wall", "err", err)
 					break
 				}
 				d.rest(c)
-				c.restWall, c.restVirt = wall, virt // follow the wall, not the time that this took
+				c.follow(wall, virt, c.wall.Now()-began)
 				wait = 2 * time.Millisecond
 			case next != vt.Never:
 				wait = min(wait, next.Sub(now)+time.Millisecond)
