@@ -73,11 +73,9 @@ func (n *Node) schedulePort(c ctl.Change) error {
 
 // expect looks at what is said of LLR and credits, and has the port be prepared for their frames.
 func (n *Node) expect(c *ctl.Change) error {
-	if c.Retry != nil {
-		if c.Retry.LLR != nil {
-			if err := c.Retry.LLR.Validate(); err != nil {
-				return err
-			}
+	if c.Retry != nil && c.Retry.LLR != nil {
+		if err := c.Retry.LLR.Validate(); err != nil {
+			return err
 		}
 		n.ExpectLLR(c.Port, c.At)
 	}
