@@ -111,7 +111,7 @@ func New(opt Options, dir *labdir.Dir, rt runtime.Runtime, log *slog.Logger) (*D
 	d := &Daemon{opt: opt, dir: dir, plan: plan, rt: rt, log: log, kick: make(chan struct{}, 1), nodeSock: -1,
 		down: make(chan struct{}), downDone: make(chan struct{}), created: time.Now(), faults: faults.New(plan), settings: newSwitchStates(plan), noCarrier: make([]bool, len(plan.Links)), nodeAt: addresses(plan), wrongTold: map[lldp.End]string{}}
 	d.state.Store(api.LabStarting)
-	d.time.wall = clock.NewWall()
+	d.time.wall, d.time.patience = clock.NewWall(), ackLimit
 	d.agents = slices.ContainsFunc(plan.Links, func(l topology.Link) bool { return l.LLDP })
 	feps := 0
 	for i := range plan.Nodes {
@@ -235,7 +235,6 @@ func (d *Daemon) startClock() {
 	c := &d.time
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.patience = ackLimit
 	now := c.wall.Now()
 	c.restWall, c.markWall, c.seg.Wall0 = now, now, now
 	c.seg.Flags = clock.Rest
