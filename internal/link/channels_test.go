@@ -430,3 +430,57 @@ func TestCBFCWatchdogCountsChannels(t *testing.T) {
 		t.Errorf("channels %+v and %+v", a, b)
 	}
 }
+
+// TestCreditsWakeUpAfterAFarewell has what a port has to tell wait for a busy line until the far end's farewell takes it back: the port still tells in time what it has
+// used, without which credits of lost frames do not come back and what waits would wait for ever.
+func TestCreditsWakeUpAfterAFarewell(t *testing.T) {
+	c := newChannelLine(t, nil, channels(0, map[uint8]uint32{1: 40}), 500*time.Nanosecond)
+	lost := 0
+	c.meddle = func(from int, f *Frame) []*Frame {
+		if from == 0 && lost < 5 && c.ends[0].p.crd.sends.VC(f.B) == 1 {
+			lost++
+			return drop(f)
+		}
+		return []*Frame{f}
+	}
+	c.ends[0].p.SetImpair(0, Impair{Rate: 0.001})
+	c.offer(1, 6, 1000)
+	f := c.frame(0, 1000, false)
+	f.B[15] = 10 << 2
+	c.ends[1].p.Offer(0, 1, f)
+	c.remove(100)
+	c.run(20 * us)
+	if c.ends[0].p.crd.rx.On() != 0 || c.ends[0].p.C.CBFC()[cbfc.CFTx] != 0 {
+		t.Fatal("no farewell has come in time")
+	}
+	c.run(ms)
+	if c.came[1] != 1 || c.ends[0].p.crd.tx.On() != 0 {
+		t.Errorf("%d frames came after %d were lost, %d wait", c.came[1], lost, c.ends[0].p.QueueLen())
+	}
+}
+
+// TestCreditsOfWhatIsGivenUpAreToldAtOnce turns LLR off and on again while frames wait for an ACK: these are given up, and their credits do not wait for the next CC_Update.
+func TestCreditsOfWhatIsGivenUpAreToldAtOnce(t *testing.T) {
+	retry := testLLR()
+	c := newChannelLine(t, &retry, channels(0, map[uint8]uint32{1: 80}), 500*time.Nanosecond)
+	c.meddle = func(from int, f *Frame) []*Frame {
+		if from == 0 && c.now < 3*us {
+			return drop(f)
+		}
+		return []*Frame{f}
+	}
+	c.offer(1, 20, 1000)
+	for i, at := range []vt.Time{2 * us, 3 * us} {
+		c.at(at, func(now vt.Time) {
+			for _, e := range c.ends {
+				if err := e.p.SetLLR(now, []*llr.Config{nil, &retry}[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	c.run(50 * us)
+	if c.came[1] != 10 || c.ends[0].p.C.CBFC()[cbfc.CCTx] == 0 {
+		t.Errorf("%d of 10 frames that waited for credits came, %d CC_Updates", c.came[1], c.ends[0].p.C.CBFC()[cbfc.CCTx])
+	}
+}

@@ -106,6 +106,8 @@ type Agent struct {
 	said []byte // its last frame's data unit
 
 	sendAt vt.Time // when the next frame is due
+	told   vt.Time // when the last one left
+	hasty  int     // frames since then, and before, that came sooner than usual because the neighbour is waited for
 	tokens int
 	refill vt.Time // when there is one more, while they are fewer than burst
 }
@@ -130,7 +132,7 @@ func (a *Agent) SetLink(now vt.Time, up bool) {
 	}
 	a.up, a.sendAt = up, vt.Never
 	if up {
-		a.sendAt = now
+		a.sendAt, a.hasty = now, 0
 	}
 }
 
@@ -188,12 +190,15 @@ func (a *Agent) settle(now vt.Time) Change {
 	g := a.agree()
 	if g.LLR == a.agreed.LLR && g.CBFC == a.agreed.CBFC && g.PeerHeld == a.agreed.PeerHeld && g.PeerReady == a.agreed.PeerReady && sameCBFC(g.Tx, a.agreed.Tx) {
 		a.agreed = g
+		a.calm(now)
 		return 0
 	}
+	a.hasty = 0
 	if a.agreed.CBFC && !g.CBFC {
 		a.life = (a.life + 1) & wire.MaxLife
 	}
 	a.agreed = g
+	a.calm(now)
 	a.tell(now)
 	return AgreementChanged
 }
@@ -233,7 +238,7 @@ func (a *Agent) Advance(now vt.Time, dst []byte) (frame []byte, ok bool, c Chang
 		a.refill = now.Add(Every)
 	}
 	a.tokens--
-	a.sendAt = now.Add(Every)
+	a.told, a.sendAt = now, now.Add(a.pace())
 	a.C[Tx]++
 	return a.write(dst, TTL), true, c
 }

@@ -41,6 +41,7 @@ func (a *Agent) Receive(now vt.Time, frame []byte) Change {
 	unit := frame[wire.EthLen:]
 	if a.peer != nil && bytes.Equal(unit, a.said) {
 		a.C[Rx]++
+		a.again(now)
 		a.hear(now)
 		return 0
 	}

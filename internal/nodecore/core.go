@@ -340,7 +340,7 @@ func (n *Node) Change(c ctl.Change) error {
 			return nil
 		}
 		if s := c.Credit.CBFC; s != nil {
-			if err := cbfc.CheckProfile(&s.Profile, n.Ports[c.Port].Config().MTU); err != nil {
+			if err := cbfc.CheckProfile(&s.Profile, n.Ports[c.Port].Config().MTU+ethAndTag); err != nil {
 				return fmt.Errorf("change at %v: %w", c.At, err)
 			}
 			n.Ports[c.Port].ExpectSets()

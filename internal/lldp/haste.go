@@ -1,0 +1,57 @@
+package lldp
+
+import (
+	"time"
+
+	"github.com/uetlab/uetlab/internal/vt"
+	"github.com/uetlab/uetlab/wire"
+)
+
+// A frame of an agent may be lost like any other. Where that leaves the port's channels held, or the neighbour's with a receiver that counts no longer, traffic would stand still until the next
+// frame, a second later. So a port that waits for its neighbour says again what it has said, and the neighbour, if it does not wait itself, answers.
+
+const (
+	firstRepeat = 100 * time.Microsecond // each of the next comes four times as late, up to Every
+	// justTold is for how long an answer is not given again: two ports that have all they want would answer each other.
+	justTold = firstRepeat / 2
+)
+
+// waits says whether credits are coming up or going down here, and the neighbour has not said yet that it knows.
+func (a *Agent) waits() bool {
+	if a.cfg.Static || a.peer == nil || a.peer.Options == nil || !a.cfg.Trailer {
+		return false
+	}
+	if g := &a.agreed; g.CBFC {
+		return !g.PeerHeld || !g.PeerReady
+	}
+	return a.peer.Options.CBFCEnabled != wire.WishNo
+}
+
+// pace is how long after a frame that leaves now the next one follows.
+func (a *Agent) pace() time.Duration {
+	if !a.waits() {
+		a.hasty = 0
+		return Every
+	}
+	d := min(firstRepeat<<(2*min(a.hasty, 8)), Every)
+	a.hasty++
+	return d
+}
+
+// calm goes back to the usual pace once there is nothing to wait for.
+func (a *Agent) calm(now vt.Time) {
+	if a.hasty == 0 || a.waits() {
+		return
+	}
+	a.hasty = 0
+	if a.sendAt > now && a.sendAt != vt.Never {
+		a.sendAt = a.told.Add(Every)
+	}
+}
+
+// again follows a frame that says nothing new: one that comes sooner than a periodic one may asks for an answer.
+func (a *Agent) again(now vt.Time) {
+	if a.wish.CBFC && !a.waits() && now.Sub(a.peer.Heard) < Every/2 && now.Sub(a.told) > justTold {
+		a.tell(now)
+	}
+}
