@@ -484,3 +484,29 @@ func TestCreditsOfWhatIsGivenUpAreToldAtOnce(t *testing.T) {
 		t.Errorf("%d of 10 frames that waited for credits came, %d CC_Updates", c.came[1], c.ends[0].p.C.CBFC()[cbfc.CCTx])
 	}
 }
+
+// TestCBFC14_LostFarewells loses all that a sender says of channels that it has removed: it says so once more as long as it hears of them.
+func TestCBFC14_LostFarewells(t *testing.T) {
+	for _, retry := range []*llr.Config{nil, new(testLLR())} {
+		c := newChannelLine(t, retry, channels(0, map[uint8]uint32{1: 80}), 500*time.Nanosecond)
+		c.loose = true
+		for i := range c.ends {
+			c.ends[i].p.SetImpair(0, Impair{CCLoss: 1})
+		}
+		c.offer(1, 20, 1000)
+		c.remove(us)
+		c.at(5*ms, func(now vt.Time) {
+			if c.ends[1].p.crd.rx.On() == 0 && retry == nil {
+				t.Error("a farewell has come")
+			}
+			for i := range c.ends {
+				c.ends[i].p.SetImpair(now, Impair{})
+			}
+			c.offer(1, 20, 1000)
+		})
+		c.run(20 * ms)
+		if on := c.ends[1].p.crd.rx.On(); on != 0 || c.pool.Out() != 0 || c.q.Next() != vt.Never {
+			t.Errorf("LLR %v: channels %#x are on, %d frames out, next %v", retry != nil, on, c.pool.Out(), c.q.Next())
+		}
+	}
+}

@@ -162,6 +162,7 @@ func (x *credits) takeSets(now vt.Time, body []byte) {
 			x.tx.CFUpdate(now, s)
 		}
 	}
+	x.follow(now)
 	x.p.Kick(now)
 }
 

@@ -407,6 +407,7 @@ func (p *Port) takeSets(now vt.Time, body []byte) {
 		case wire.CtlOSCFUpdate:
 			if p.crd != nil {
 				p.crd.tx.CFUpdate(now, s)
+				p.crd.follow(now)
 			}
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// A frame of an agent may be lost like any other. Where that leaves the port's channels held, or the neighbour's with a receiver that counts no longer, traffic would stand still until the next
-// frame, a second later. So a port that waits for its neighbour says again what it has said, and the neighbour, if it does not wait itself, answers.
+// A frame of an agent may be lost like any other. Where that leaves channels held, or LLR in a handshake that nobody answers, traffic may stand still until the next frame, a second later. So
+// a port that waits for its neighbour says again what it has said, and the neighbour, if it does not wait itself, answers.
 
 const (
 	firstRepeat = 100 * time.Microsecond // each of the next comes four times as late, up to Every
@@ -16,15 +16,16 @@ const (
 	justTold = firstRepeat / 2
 )
 
-// waits says whether credits are coming up or going down here, and the neighbour has not said yet that it knows.
+// waits says whether LLR or credits are coming up or going down here, and the neighbour has not said yet that it knows.
 func (a *Agent) waits() bool {
 	if a.cfg.Static || a.peer == nil || a.peer.Options == nil || !a.cfg.Trailer {
 		return false
 	}
-	if g := &a.agreed; g.CBFC {
-		return !g.PeerHeld || !g.PeerReady
+	g, o := &a.agreed, a.peer.Options
+	if g.CBFC && !(g.PeerHeld && g.PeerReady) || g.LLR && o.LLREnabled != wire.WishBoth {
+		return true
 	}
-	return a.peer.Options.CBFCEnabled != wire.WishNo
+	return !g.CBFC && o.CBFCEnabled != wire.WishNo || !g.LLR && o.LLREnabled != wire.WishNo
 }
 
 // pace is how long after a frame that leaves now the next one follows.
@@ -51,7 +52,7 @@ func (a *Agent) calm(now vt.Time) {
 
 // again follows a frame that says nothing new: one that comes sooner than a periodic one may asks for an answer.
 func (a *Agent) again(now vt.Time) {
-	if a.wish.CBFC && !a.waits() && now.Sub(a.peer.Heard) < Every/2 && now.Sub(a.told) > justTold {
+	if (a.wish.LLR || a.wish.CBFC) && !a.waits() && now.Sub(a.peer.Heard) < Every/2 && now.Sub(a.told) > justTold {
 		a.tell(now)
 	}
 }

@@ -314,8 +314,12 @@ func (s *Sender) CFUpdate(now vt.Time, c wire.CtlOS) bool {
 func (s *Sender) freed(now vt.Time, e wire.CFEntry) {
 	vc := int(e.VC)
 	if (s.on|s.draining)&mask(vc) == 0 {
-		if s.gone&mask(vc) == 0 {
+		switch {
+		case s.gone&mask(vc) == 0:
 			s.C[CFOff]++
+		case s.ccAt == vt.Never: // all farewells are lost: once more
+			s.farewells = 1
+			s.arm(now)
 		}
 		return
 	}
