@@ -395,7 +395,7 @@ func creditsOf(t *testing.T, seed uint64) (c *channelLine, removal bool) {
 		}
 		c.thaw(0xFF)
 	})
-	c.run(6 * ms)
+	c.run(12 * ms)
 	c.conserved(true)
 	all, came := 0, 0
 	for vc := range limits {
@@ -504,7 +504,7 @@ func TestCBFC14_LostFarewells(t *testing.T) {
 			}
 			c.offer(1, 20, 1000)
 		})
-		c.run(20 * ms)
+		c.run(40 * ms)
 		if on := c.ends[1].p.crd.rx.On(); on != 0 || c.pool.Out() != 0 || c.q.Next() != vt.Never {
 			t.Errorf("LLR %v: channels %#x are on, %d frames out, next %v", retry != nil, on, c.pool.Out(), c.q.Next())
 		}

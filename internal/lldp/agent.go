@@ -110,6 +110,8 @@ type Agent struct {
 	hasty  int     // frames since then, and before, that came sooner than usual because the neighbour is waited for
 	tokens int
 	refill vt.Time // when there is one more, while they are fewer than burst
+	urgent bool    // the neighbour may wait for the next frame
+	over   int     // frames that left without a token because of that
 }
 
 // New makes the agent of a port whose link is down.
@@ -199,7 +201,7 @@ func (a *Agent) settle(now vt.Time) Change {
 	}
 	a.agreed = g
 	a.calm(now)
-	a.tell(now)
+	a.answer(now)
 	return AgreementChanged
 }
 
@@ -212,12 +214,15 @@ func (a *Agent) Deadline() vt.Time {
 	return at
 }
 
-// due is when the next frame may go.
+// due is when the next frame may go. One by which LLR or credits come or go, for which frames may be held at either end, hardly waits for a token.
 func (a *Agent) due() vt.Time {
-	if a.sendAt != vt.Never && a.tokens == 0 {
-		return max(a.sendAt, a.refill)
+	switch {
+	case a.sendAt == vt.Never || a.tokens > 0:
+		return a.sendAt
+	case a.urgent || a.waits():
+		return max(a.sendAt, min(a.refill, a.told.Add(spaced(a.over))))
 	}
-	return a.sendAt
+	return max(a.sendAt, a.refill)
 }
 
 // Advance brings the agent to now: it forgets a neighbour that has expired, and appends a frame to dst if one is due, which it says
@@ -237,10 +242,23 @@ func (a *Agent) Advance(now vt.Time, dst []byte) (frame []byte, ok bool, c Chang
 	if a.tokens == burst {
 		a.refill = now.Add(Every)
 	}
-	a.tokens--
+	a.spend()
 	a.told, a.sendAt = now, now.Add(a.pace())
 	a.C[Tx]++
 	return a.write(dst, TTL), true, c
+}
+
+// spend pays for a frame that leaves now. One that nobody waits for is a sign of calm.
+func (a *Agent) spend() {
+	pressing := a.urgent || a.waits()
+	a.urgent = false
+	switch {
+	case !pressing:
+		a.over = 0
+	case a.tokens == 0:
+		a.over++
+	}
+	a.tokens = max(0, a.tokens-1)
 }
 
 // Shutdown appends the frame that says good-bye; the link counts as down from now on.

@@ -178,3 +178,26 @@ func TestLostFramesOfBringUp(t *testing.T) {
 	}
 	t.Logf("%d frames", all)
 }
+
+// TestHeldFramesDoNotWaitForTokens has agents without tokens, after many changes of mind, bring credits up and down: the frames for which senders are held come soon nevertheless.
+func TestHeldFramesDoNotWaitForTokens(t *testing.T) {
+	c := newCable(t, both, both)
+	c.forth(20 * time.Millisecond)
+	c.a.a.tokens, c.b.a.tokens = 0, 0
+	c.a.setWish(c.now, Wish{LLR: true})
+	c.forth(time.Millisecond)
+	c.b.setWish(c.now, Wish{})
+	c.a.setWish(c.now, both)
+	c.forth(10 * time.Millisecond)
+	c.b.setWish(c.now, both)
+	c.forth(100 * time.Millisecond)
+	for _, p := range []*port{c.a, c.b} {
+		if g := p.a.Agreement(); !g.LLR || !g.PeerReady || p.s.On() != 1 || p.r.On() != 1 {
+			t.Errorf("%s: %+v, channels on %#x and %#x", p.cfg.System, g, p.s.On(), p.r.On())
+		}
+	}
+	c.forth(3 * time.Second) // calm
+	if c.a.a.over != 0 || c.b.a.over != 0 {
+		t.Errorf("%d and %d frames more than allowed", c.a.a.over, c.b.a.over)
+	}
+}

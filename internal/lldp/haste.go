@@ -34,10 +34,13 @@ func (a *Agent) pace() time.Duration {
 		a.hasty = 0
 		return Every
 	}
-	d := min(firstRepeat<<(2*min(a.hasty, 8)), Every)
+	d := spaced(a.hasty)
 	a.hasty++
 	return d
 }
+
+// spaced is how long after n frames of a kind the next one comes.
+func spaced(n int) time.Duration { return min(firstRepeat<<(2*min(n, 8)), Every) }
 
 // calm goes back to the usual pace once there is nothing to wait for.
 func (a *Agent) calm(now vt.Time) {
@@ -53,6 +56,12 @@ func (a *Agent) calm(now vt.Time) {
 // again follows a frame that says nothing new: one that comes sooner than a periodic one may asks for an answer.
 func (a *Agent) again(now vt.Time) {
 	if (a.wish.LLR || a.wish.CBFC) && !a.waits() && now.Sub(a.peer.Heard) < Every/2 && now.Sub(a.told) > justTold {
-		a.tell(now)
+		a.answer(now)
 	}
+}
+
+// answer has a frame sent at once that the neighbour may wait for.
+func (a *Agent) answer(now vt.Time) {
+	a.urgent = true
+	a.tell(now)
 }

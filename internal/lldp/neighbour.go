@@ -102,7 +102,7 @@ func (a *Agent) learn(now vt.Time, list []wire.TLV, unit []byte) (c Change) {
 	a.peer, a.said = n, append(a.said[:0], unit...)
 	a.hear(now)
 	if c&(NeighbourNew|CreditsRestart) != 0 {
-		a.tell(now)
+		a.answer(now)
 	}
 	return c | a.settle(now)
 }
