@@ -68,8 +68,6 @@ func TestCBFCEqualsTheSimulation(t *testing.T) {
 			t.Errorf("%s: %d", name, n)
 		}
 	}
-	for _, k := range l.plan.Links {
-		l.ok(t, "link", "set", k.Name, "cbfc=on")
-	}
+	l.setAll(t, "cbfc=on")
 	run("a run with credits again", calm)
 }

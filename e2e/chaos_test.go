@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,6 +68,20 @@ func (l *lab) mend(t testing.TB) {
 		last = max(last, r.AtNs-1, r.RoutesAtNs)
 	}
 	until(t, "the fabric to converge", func() bool { return l.clock(t).MinHorizonNs > last })
+}
+
+// setAll changes all links, without a command for each.
+func (l *lab) setAll(t testing.TB, settings ...string) {
+	t.Helper()
+	set, err := faults.ParseSettings(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range l.plan.Links {
+		if _, err := l.api.ChangeLink(context.Background(), k.Name, api.LinkChange{Op: api.LinkOpSet, Set: set}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func write(t testing.TB, text string) string {

@@ -28,11 +28,7 @@ steps:
 func TestLLREqualsTheSimulation(t *testing.T) {
 	l := sharedLab(t)
 	l.freeClock(t)
-	single := func() {
-		for _, k := range l.plan.Links {
-			l.ok(t, "link", "set", k.Name, "llr=off")
-		}
-	}
+	single := func() { l.setAll(t, "llr=off") }
 	t.Cleanup(func() { single(); l.mend(t) })
 	file := write(t, retrying)
 	spec := workload.Spec{Workload: workload.Permutation, Size: 1 << 20, Iters: 1, Check: true, Seed: 1}

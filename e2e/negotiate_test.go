@@ -94,9 +94,6 @@ func (l *lab) heard(t testing.TB, node string) string {
 // run goes around it, and all is back when it is started again.
 func TestLLDP02_KilledNeighbour(t *testing.T) {
 	needRoot(t)
-	if runtime != "embedded" {
-		t.Skip("kills a node by its process")
-	}
 	l := up(t, writeFile(t, "negotiating.yaml", negotiating))
 	l.freeClock(t)
 	l.allAgree(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"strconv"
-	"strings"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
@@ -32,9 +31,7 @@ func TestPHYEqualsTheSimulation(t *testing.T) {
 	l := sharedLab(t)
 	l.freeClock(t)
 	heal := func() {
-		for _, k := range l.plan.Links {
-			l.ok(t, "link", "set", k.Name, "llr=off")
-		}
+		l.setAll(t, "llr=off")
 		l.mend(t)
 	}
 	t.Cleanup(heal)
@@ -82,7 +79,7 @@ func TestPHY02_MetricsAgreeWithTheTotals(t *testing.T) {
 	}
 	for i := range list {
 		d := &list[i]
-		node, port, _ := strings.Cut(d.From, ":")
+		node, port := d.From.Node, d.From.Port
 		labels := map[string]string{"lab": l.name, "node": node, "port": port, "link": d.Link}
 		value := func(name string) float64 { return phyMetric(t, families, name, labels) }
 		sum, symbols, words := 0.0, 0.0, value("codewords_total")

@@ -231,6 +231,28 @@ func TestECN03_NotECTOnTheWire(t *testing.T) {
 	}
 }
 
+// ECN-04: the port of a leaf to the destination of an incast marks packets, but none of sources that wait for the receiver's credit.
+func TestECN04_NoMarksWhereCreditRules(t *testing.T) {
+	l := sharedLab(t)
+	l.freeClock(t)
+	marks := func(cc string) (last, marked uint64) {
+		t.Helper()
+		before := l.counters(t)
+		r := l.run(t, "incast", "--size", "256KiB", "--seed", "1", "--check", "--cc", cc, "--lb", "oblivious")
+		if r.Trims == 0 {
+			t.Errorf("%s: no queue was full", cc)
+		}
+		marked, _ = congestion(r)
+		return minus(l.counters(t), before)["leaf0 eth1 ecn_marked"], marked
+	}
+	if last, all := marks("nscc"); last < 50 {
+		t.Errorf("nscc: %d marks, %d on the last hop: the test shows nothing", all, last)
+	}
+	if last, all := marks("rccc"); last != 0 {
+		t.Errorf("rccc: %d marks, %d on the last hop", all, last)
+	}
+}
+
 // QOS-04: under load the due times in the trailers of successive frames differ by line bytes / rate.
 func TestQOS04_DueTimesOnTheWire(t *testing.T) {
 	l := sharedLab(t)

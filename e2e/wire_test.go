@@ -107,21 +107,26 @@ func (l *lab) passes(t testing.TB, link, steps, rest string, run ...string) pass
 		l.clockTo(t, "step", rest)
 	}
 	x.gained = minus(l.counters(t), before)
+	stop(t, p, file, l.ofEnds(t, link, x.gained, arrivals...))
+	x.frames = wires(t, file)
+	l.clockTo(t, "resume")
+	return x
+}
+
+// ofEnds adds up counters of the two ends of a link.
+func (l *lab) ofEnds(t testing.TB, link string, gained map[string]uint64, counters ...string) (n uint64) {
+	t.Helper()
 	id, _, err := l.plan.FindLink(link)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := uint64(0)
 	for _, e := range []topology.End{l.plan.Links[id].A, l.plan.Links[id].B} {
 		node := &l.plan.Nodes[e.Node]
-		for _, c := range arrivals {
-			n += x.gained[node.Name+" "+node.Ports[e.Port].Name+" "+c]
+		for _, c := range counters {
+			n += gained[node.Name+" "+node.Ports[e.Port].Name+" "+c]
 		}
 	}
-	stop(t, p, file, n)
-	x.frames = wires(t, file)
-	l.clockTo(t, "resume")
-	return x
+	return n
 }
 
 // heal frees all links of impairments.

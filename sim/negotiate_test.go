@@ -11,6 +11,7 @@ import (
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/internal/nodecore"
 	"github.com/uetlab/uetlab/internal/vt"
@@ -283,6 +284,11 @@ func TestLLDP03_LimitsChangeUnderLoad(t *testing.T) {
 		}
 		agreedCredits(t, f, plan)
 		seen[limit()] = true
+		for _, c := range f.nodes[from].Credits(f.now) {
+			if c.Port == plan.Nodes[from].Ports[0].Name && c.VC == int(q) && limit() != 0 && c.State == cbfc.On && c.Limit != limit() {
+				t.Fatalf("at %v: a limit of %d is told, %d obeyed", f.now, c.Limit, limit())
+			}
+		}
 		switch at := f.now; {
 		case at < lower && at > t0.Add(20*time.Microsecond) && limit() != usual,
 			at > lower.Add(10*time.Microsecond) && at < higher && limit() != 16<<10/128,

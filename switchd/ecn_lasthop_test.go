@@ -7,8 +7,8 @@ import (
 	"github.com/uetlab/uetlab/wire"
 )
 
-// On the last hop, which credit rules, sources that wait for it are not marked; on others they are (uet-cms.md section 7.1).
-func TestLastHopMarks(t *testing.T) {
+// ECN-04: on the last hop, which credit rules, sources that wait for it are not marked; on others they are (uet-cms.md section 7.1).
+func TestECN04_LastHopMarks(t *testing.T) {
 	for _, c := range []struct {
 		set           string
 		host          bool

@@ -12,6 +12,7 @@ import (
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
+	"github.com/uetlab/uetlab/internal/faults"
 	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/link/llr"
 	"github.com/uetlab/uetlab/wire"
@@ -105,10 +106,53 @@ func addressTable(plan *topology.Plan) table {
 // planLinkTable lists the links of a plan.
 func planLinkTable(plan *topology.Plan) table {
 	t := table{columns: []string{"LINK", "A", "B", "RATE", "DELAY", "MTU"}}
-	for _, l := range plan.Links {
-		t.add(l.Name, endName(plan, l.A), endName(plan, l.B), rate(l.Rate), nanos(int64(l.Delay)), l.MTU)
+	says := make([]string, len(plan.Links))
+	for i := range plan.Links {
+		says[i] = linkSays(plan, i)
+	}
+	some := slices.ContainsFunc(says, func(s string) bool { return s != "" })
+	if some {
+		t.columns = append(t.columns, "LINK LAYER")
+	}
+	for i, l := range plan.Links {
+		cells := []any{l.Name, endName(plan, l.A), endName(plan, l.B), rate(l.Rate), nanos(int64(l.Delay)), l.MTU}
+		if some {
+			cells = append(cells, dash(says[i]))
+		}
+		t.add(cells...)
 	}
 	return t
+}
+
+// linkSays is what a topology asks of a link beyond carrying frames, in the words of link set where there are such.
+func linkSays(plan *topology.Plan, id int) string {
+	l := &plan.Links[id]
+	var words []string
+	add := func(on bool, word string) {
+		if on {
+			words = append(words, word)
+		}
+	}
+	wish := func(key string, a, b bool) string {
+		switch {
+		case !l.Negotiated || a && b:
+			return key + "=on"
+		case a:
+			return key + " wanted by " + plan.Nodes[l.A.Node].Name
+		case b:
+			return key + " wanted by " + plan.Nodes[l.B.Node].Name
+		}
+		return key + " wanted by nobody"
+	}
+	add(l.LLDP && l.Negotiated, "lldp=on")
+	add(l.LLDP && !l.Negotiated, "lldp=static")
+	add(l.LLR != nil, wish("llr", l.Wishes[0].LLR, l.Wishes[1].LLR))
+	add(l.CBFC != nil, wish("cbfc", l.Wishes[0].CBFC, l.Wishes[1].CBFC))
+	impair := l.Impair()
+	add(faults.Text(&impair) != "", faults.Text(&impair))
+	add(l.Interleave != 0, fmt.Sprintf("interleave=%d", l.Interleave))
+	add(plan.Miswired(id), "miswired")
+	return strings.Join(words, " ")
 }
 
 func endName(plan *topology.Plan, e topology.End) string {
@@ -280,12 +324,12 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 	if c.String("format") != formatTable {
 		return c.render(v, nil)
 	}
-	rows := [][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.Node + ":" + l.A.Port}, {"B", l.B.Node + ":" + l.B.Port},
+	rows := [][2]string{{"link", l.Name}, {"state", l.State}, {"A", l.A.String()}, {"B", l.B.String()},
 		{"rate", rate(l.RateBps)}, {"delay", nanos(l.DelayNs)},
 		{"A to B", dash(l.AB.Impair.Text())}, {"B to A", dash(l.BA.Impair.Text())}, {"LLR", retryText(&l)}, {"CBFC", creditText(&l, plan.Links[id].CBFC)}}
 	for i := range v.PHY {
 		way := "A to B"
-		if v.PHY[i].From != l.A.Node+":"+l.A.Port {
+		if v.PHY[i].From != l.A {
 			way = "B to A"
 		}
 		rows = append(rows, [2]string{"PHY " + way, phyFact(&v.PHY[i])})
@@ -302,11 +346,11 @@ func (c *call) inspectLink(cl *api.Client, plan *topology.Plan, name string) err
 		}
 	}
 	if l.CBFC && plan.Links[id].CBFC != nil {
-		list, err := cl.Credits(c.ctx)
+		list, err := cl.Credits(c.ctx, l.Name)
 		if err != nil {
 			return err
 		}
-		ts = append(ts, creditChannels(list, l.Name)...)
+		ts = append(ts, creditChannels(list)...)
 	}
 	return append(ts, directionTable(l)).write(c)
 }

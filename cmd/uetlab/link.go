@@ -2,16 +2,19 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/uetlab/uetlab/fabric/api"
+	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/faults"
 )
 
 func linkCommand() *cli.Command {
 	return verb{name: "link", usage: "list links, take them down, damage them, mend them",
-		text: "LINK is leaf0-spine1, leaf0-spine1#2 for a parallel one, or one of its ports, leaf0:eth3. A change takes effect at one\n" +
+		text: "LINK is leaf0-spine1, leaf0-spine1#2 for a parallel one, or one of its ports, leaf0:eth3; fail, restore and set take patterns of names, 'leaf*-spine*'. A change takes effect at one\n" +
 			"virtual time at both ends, which is printed: as soon as every node can know of it, or --at +50us after the start of\n" +
 			"the run that runs (else of the next one), or --at 1.5ms since the lab came up.",
 		examples: []string{"uetlab link ls", "uetlab link fail leaf0-spine0", "uetlab link set leaf0-spine0 loss=0.1%", "uetlab link flap leaf0-spine0 --down 20us --period 100us"},
@@ -57,7 +60,7 @@ func linkCommand() *cli.Command {
 					"Where a link negotiates (lldp: on in the topology), llr= and cbfc= are what its ends want, with --from what that node wants.",
 				examples: []string{"uetlab link set leaf0-spine0 loss=0.1%", "uetlab link set leaf0-spine0 delay=+2us rate=25% --from leaf0",
 					"uetlab link set leaf0:eth3 blackhole --at +50us", "uetlab link set leaf0-spine1 burst=p:0.1%,r:10% ber=1e-7 jitter=1us,normal",
-					"uetlab link set leaf0-spine1 exact=901:corrupt-payload setloss=100%,nack --from leaf0 --at +0s", "uetlab link set leaf0-spine1 blackhole=off down"},
+					"uetlab link set leaf0-spine1 exact=901:corrupt-payload setloss=100%,nack --from leaf0 --at +0s", "uetlab link set leaf0-spine1 blackhole=off down", "uetlab link set 'leaf*-spine*' llr=on ber=1e-7"},
 				flags: changeFlags(), run: runLinkSet}.command(),
 			verb{name: "flap", args: "LINK…", usage: "take links down and up by turns", min: 1, max: -1,
 				text: "Every --period the links go down for --down, --count times. All is scheduled at once or nothing. The rest of the fabric follows\n" +
@@ -90,20 +93,20 @@ func runLinkLs(c *call) error {
 		return explain(d, err)
 	}
 	return c.render(links, func() table {
-		t := table{columns: []string{"LINK", "A", "B", "RATE", "DELAY", "STATE", "LLR", "A TO B", "B TO A"}}
+		t := table{columns: []string{"LINK", "A", "B", "RATE", "DELAY", "STATE", "LLR", "CBFC", "A TO B", "B TO A"}}
 		for _, l := range links {
-			t.add(l.Name, l.A.Node+":"+l.A.Port, l.B.Node+":"+l.B.Port, rate(l.RateBps), nanos(l.DelayNs), l.State, linkRetry(&l), dash(l.AB.Impair.Text()), dash(l.BA.Impair.Text()))
+			t.add(l.Name, l.A, l.B, rate(l.RateBps), nanos(l.DelayNs), l.State, offDash(l.LLRText()), offDash(l.CBFCText()), dash(l.AB.Impair.Text()), dash(l.BA.Impair.Text()))
 		}
 		return t
 	})
 }
 
-// linkRetry is what the table says of LLR.
-func linkRetry(l *api.LinkStatus) string {
-	if text := l.LLRText(); text != "off" {
-		return text
+// offDash writes what is off as a dash.
+func offDash(text string) string {
+	if text == "off" {
+		return "-"
 	}
-	return "-"
+	return text
 }
 
 // changeLinks makes the same change to every link named.
@@ -182,6 +185,24 @@ func (c *call) script(s api.FaultScript) error {
 	})
 }
 
+// spread puts the links that patterns mean in the place of these.
+func spread(plan *topology.Plan, args []string) (names []string, err error) {
+	for _, arg := range args {
+		if !strings.ContainsAny(arg, "*?[") {
+			names = append(names, arg)
+			continue
+		}
+		ids, err := plan.FindLinks([]string{arg})
+		if err != nil {
+			return nil, api.Errorf(api.CodeNotFound, "%w", err)
+		}
+		for _, id := range ids {
+			names = append(names, plan.Links[id].Name)
+		}
+	}
+	return names, nil
+}
+
 // change sends a change for each of the links and prints when they take effect.
 func (c *call) change(links []string, ch api.LinkChange) error {
 	cl, d, err := c.client()
@@ -189,6 +210,15 @@ func (c *call) change(links []string, ch api.LinkChange) error {
 		return err
 	}
 	ch.From, ch.At = c.String("from"), c.String("at")
+	if slices.ContainsFunc(links, func(l string) bool { return strings.ContainsAny(l, "*?[") }) {
+		plan, err := cl.Plan(c.ctx)
+		if err != nil {
+			return explain(d, err)
+		}
+		if links, err = spread(&plan, links); err != nil {
+			return err
+		}
+	}
 	var results []api.LinkChangeResult
 	for _, l := range links {
 		r, err := cl.ChangeLink(c.ctx, l, ch)

@@ -45,8 +45,13 @@ func runLLDP(c *call) error {
 	})
 }
 
+const noLLDP = "no ports with LLDP: links have it by `link: {lldp: on}` in the topology file"
+
 // checkWiring prints the ports whose neighbours are wrong, and fails if there are any.
 func (c *call) checkWiring(list []api.LLDP) error {
+	if len(list) == 0 {
+		c.note("%s, so nothing was checked", noLLDP)
+	}
 	wrong := slices.DeleteFunc(list, func(p api.LLDP) bool { return p.Mistake == "" })
 	if c.String("format") != formatTable {
 		if err := c.render(wrong, nil); err != nil {
@@ -91,7 +96,7 @@ func (c *call) printLLDP(list []api.LLDP) error {
 	asTable := c.String("format") == formatTable
 	switch {
 	case asTable && len(list) == 0:
-		_, err := fmt.Fprintln(c.out, "no ports with LLDP: links have it by `link: {lldp: on}` in the topology file")
+		_, err := fmt.Fprintln(c.out, noLLDP)
 		return err
 	case asTable && c.Bool("detail"):
 		_, err := fmt.Fprint(c.out, lldpDetail(list))

@@ -16,8 +16,9 @@ import (
 
 func llrCommand() *cli.Command {
 	return verb{name: "llr", args: "[LINK…]", usage: "show what link layer retry does, have ports shake hands anew", max: -1,
-		text: "A row a direction of each link, or of those named, that has `llr: on` or had it since the run began. STATE is the sending port's, RX the receiving\n" +
-			"one's. WAITING are frames without ACK; ACK is how long frames waited for theirs, of the latest run. Counters count since the node came up.\n" +
+		text: "A row for each direction of some links, by name or glob, or of all, that has `llr: on` or had it since the run began. STATE is the sending\n" +
+			"port's, RX the receiving one's. WAITING are frames without ACK; ACK is how long frames waited for theirs, of the latest run. Counters count\n" +
+			"since the node came up.\n" +
 			"--detail adds the times in states, deadlines, counters, and the latency as bars. Times are virtual.",
 		examples: []string{"uetlab llr", "uetlab llr leaf0-spine0 --detail", "uetlab llr --format json", "uetlab llr reinit leaf0-spine0 --at +30us"},
 		flags:    labFlags(&cli.BoolFlag{Name: "detail", Usage: "all that is known of each direction"}, watchFlag()), run: runLLR,
@@ -54,7 +55,7 @@ func (c *call) printLLR(list []api.LLR) error {
 		return c.render(list, nil)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(c.out, "no link layer retry there: links have it by `link: {llr: on}` in the topology file, or uetlab link set LINK llr=on")
+		_, err := fmt.Fprintln(c.out, "no link layer retry there: links have it by `link: {llr: on}` in the topology file, or uetlab link set LINK llr=on; labs with --time real have none")
 		return err
 	}
 	ts := tables{llrTable(list)}
@@ -88,7 +89,7 @@ func orDash(ns int64) string {
 // llrDetail has all of one direction.
 func llrDetail(l *api.LLR) tables {
 	tx, rx, a := &l.TX, &l.RX, &l.TX.Ack
-	rows := [][2]string{{"direction", fmt.Sprintf("%s, %s:%s to %s:%s", l.Link, l.From.Node, l.From.Port, l.To.Node, l.To.Port)},
+	rows := [][2]string{{"direction", fmt.Sprintf("%s, %s to %s", l.Link, l.From, l.To)},
 		{"sends", fmt.Sprintf("%s, next %d, acknowledged up to %d", tx.State, tx.Next, tx.Acked)},
 		{"waiting", fmt.Sprintf("%d frames, %d bytes; %d replays without progress", tx.Frames, tx.Bytes, tx.Replays)},
 		{"timers", llrTimers(l.NowNs, [][2]any{{"replay", tx.ReplayAtNs}, {"data age", tx.AgeAtNs}, {"LLR_INIT", tx.InitAtNs}, {"link lost", tx.PCSAtNs}, {"ACK", rx.AckAtNs}, {"ACK again", rx.RefreshAtNs}})},
@@ -109,7 +110,7 @@ func llrDetail(l *api.LLR) tables {
 	if len(a.Buckets) > 0 {
 		ts = append(ts, latencyTable(a))
 	}
-	counters := table{columns: []string{"COUNTER OF " + l.From.Node + ":" + l.From.Port, "VALUE"}}
+	counters := table{columns: []string{"COUNTER OF " + l.From.String(), "VALUE"}}
 	for _, name := range slices.Sorted(maps.Keys(l.Counters)) {
 		counters.add(name, l.Counters[name])
 	}

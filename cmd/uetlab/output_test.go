@@ -166,7 +166,7 @@ func TestRequestsSayWhatTheCommandLineSays(t *testing.T) {
 		{"logs -f host0", `GET /v1/logs?follow=1&node=host0`},
 		{"events -f", `GET /v1/events?follow=1`},
 		{"stats host1", `GET /v1/stats?node=host1`},
-		{"cbfc host0-host1", `GET /v1/cbfc`},
+		{"cbfc host0-host1 leaf*", `GET /v1/cbfc?link=host0-host1&link=leaf%2A`},
 		{"lldp", `GET /v1/lldp`},
 		{"lldp host1 --detail", `GET /v1/lldp?node=host1`},
 		{"phy", `GET /v1/phy`},

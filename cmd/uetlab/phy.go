@@ -13,10 +13,10 @@ import (
 
 func phyCommand() *cli.Command {
 	return verb{name: "phy", args: "[LINK…]", usage: "show the physical layer of links: codewords, FEC, bit errors", max: -1,
-		text: "A row for each direction: codewords of RS(544,514) that have passed, idle or not, those that FEC corrected (an expectation) and\n" +
-			"those that it could not; their share (UCR), the mean time between them (MTBPE, virtual), bit error rates before and behind FEC, and\n" +
-			"what the receiving port found wrong. --detail has the codewords by wrong symbols.",
-		examples: []string{"uetlab phy", "uetlab phy leaf0-spine0 leaf0-spine1", "uetlab phy leaf0-spine0 --detail", "uetlab phy --format json"},
+		text: "A row for each direction of some links, by name or glob, or of all: codewords of RS(544,514) that have passed, idle or not, those\n" +
+			"that FEC corrected (an expectation) and those that it could not; their share (UCR), the mean time between them (MTBPE, virtual), bit\n" +
+			"error rates before and behind FEC, and what the receiving port found wrong. --detail has the codewords by wrong symbols.",
+		examples: []string{"uetlab phy", "uetlab phy 'leaf*-spine0' leaf0-spine1", "uetlab phy leaf0-spine0 --detail", "uetlab phy --format json"},
 		flags:    labFlags(&cli.BoolFlag{Name: "detail", Usage: "codewords by wrong symbols, as a chart"}, watchFlag()), run: runPHY}.command()
 }
 

@@ -19,8 +19,9 @@ func fakePHY(links []string) []api.PHY {
 	well := link.PHY{Codewords: 500, Interleave: 2, CodewordNs: 12.85}
 	well.Histogram[0] = 500
 	a, b := api.PHYOf(sick, 2000, 8_000_000, 7, 1), api.PHYOf(well, 0, 0, 0, 0)
-	a.Link, a.From, a.To = "host0-host1", "host0:eth1", "host1:eth1"
-	b.Link, b.From, b.To = "host0-host1", "host1:eth1", "host0:eth1"
+	one, other := api.End{Node: "host0", Port: "eth1"}, api.End{Node: "host1", Port: "eth1"}
+	a.Link, a.From, a.To = "host0-host1", one, other
+	b.Link, b.From, b.To = "host0-host1", other, one
 	return []api.PHY{a, b}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -46,14 +45,12 @@ func linkFaults(plan *topology.Plan, values []string) (*simFaults, error) {
 func eachLink(plan *topology.Plan, values []string) (each []string) {
 	for _, v := range values {
 		name, settings, _ := strings.Cut(strings.TrimSpace(v), " ")
-		n := len(each)
-		for i := range plan.Links {
-			if ok, err := path.Match(name, plan.Links[i].Name); ok && err == nil && strings.ContainsAny(name, "*?") {
-				each = append(each, plan.Links[i].Name+" "+settings)
-			}
-		}
-		if len(each) == n {
+		ids, err := plan.FindLinks([]string{name})
+		if err != nil { // which is told where the value is read
 			each = append(each, v)
+		}
+		for _, id := range ids {
+			each = append(each, plan.Links[id].Name+" "+settings)
 		}
 	}
 	return each

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -111,6 +112,9 @@ func runUp(c *call) error {
 	if cc := idleControl(&opt); cc != "" {
 		c.note("cc: %s has no effect with --time real: round trips are the machine's, and windows fixed", cc)
 	}
+	if what := idleLinks(&opt); what != "" {
+		c.note("%s: labs with --time real have none; with --time auto links are as the topology says", what)
+	}
 	if slices.ContainsFunc(opt.Plan.Links, func(l topology.Link) bool { return l.LLDP }) {
 		noteWiring(c, d)
 	}
@@ -148,6 +152,21 @@ func idleControl(opt *api.UpOptions) string {
 		}
 	}
 	return ""
+}
+
+// idleLinks names what the topology asks of links that a lab at the wall's pace does without; empty: nothing.
+func idleLinks(opt *api.UpOptions) string {
+	if opt.Time != "real" {
+		return ""
+	}
+	var what []string
+	if slices.ContainsFunc(opt.Plan.Links, func(l topology.Link) bool { return l.LLR != nil }) {
+		what = append(what, "llr")
+	}
+	if slices.ContainsFunc(opt.Plan.Links, func(l topology.Link) bool { return l.CBFC != nil }) {
+		what = append(what, "cbfc")
+	}
+	return strings.Join(what, ", ")
 }
 
 func labExists(d *labdir.Dir) error {

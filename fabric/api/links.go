@@ -20,6 +20,9 @@ type End struct {
 	Port string `json:"port"` // eth1, eth2, …
 }
 
+// String gives node:port.
+func (e End) String() string { return e.Node + ":" + e.Port }
+
 // Impair is what is wrong with one direction of a link.
 type Impair struct {
 	Down        bool       `json:"down"`

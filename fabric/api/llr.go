@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/uetlab/uetlab/internal/ctl"
 )
@@ -20,12 +19,8 @@ type LLR struct {
 	Counters map[string]uint64 `json:"counters"`
 }
 
-// LLR gives the directions of the links named, or of all, that have link layer retry, or had it since the run began; two for each link, in the order of the
-// plan. A node that does not answer is left out.
+// LLR gives the directions of the links named, by name or pattern, or of all, that have link layer retry, or had it since the run began; two for each
+// link, in the order of the plan. A node that does not answer is left out.
 func (c *Client) LLR(ctx context.Context, links ...string) ([]LLR, error) {
-	q := url.Values{}
-	if len(links) > 0 {
-		q["link"] = links
-	}
-	return get[[]LLR](ctx, c, "/v1/llr", q)
+	return get[[]LLR](ctx, c, "/v1/llr", ofLinks(links))
 }

@@ -11,8 +11,8 @@ import (
 // PHY is the physical layer of one direction of a link. Estimates are 0 where there is nothing to tell them from.
 type PHY struct {
 	Link string `json:"link"`
-	From string `json:"from"` // node:port
-	To   string `json:"to"`
+	From End    `json:"from"`
+	To   End    `json:"to"`
 	PCS  string `json:"pcsStatus"` // up or down
 	link.PHY
 	UCR       float64 `json:"ucr"`       // uncorrectable codewords of all
@@ -48,11 +48,14 @@ func PHYOf(s link.PHY, frames, bytes, fcs, preambles uint64) PHY {
 	return p
 }
 
-// PHY gives both directions of links, or of all where none is named. Those whose ends do not answer are left out.
+// PHY gives both directions of the links named, by name or pattern, or of all. Those whose ends do not answer are left out.
 func (c *Client) PHY(ctx context.Context, links ...string) ([]PHY, error) {
-	var q url.Values
-	if len(links) > 0 {
-		q = url.Values{"link": links}
+	return get[[]PHY](ctx, c, "/v1/phy", ofLinks(links))
+}
+
+func ofLinks(names []string) url.Values {
+	if len(names) == 0 {
+		return nil
 	}
-	return get[[]PHY](ctx, c, "/v1/phy", q)
+	return url.Values{"link": names}
 }

@@ -57,7 +57,7 @@ func TestScriptsAreRead(t *testing.T) {
 		got := lines(s)
 		if strings.Contains(text, "burst") {
 			set := s.Steps[0].Fault.Set
-			if len(got) != 1 || set.Text() != "loss=0.1% burst=p:1%,r:25% ber=1e-07 down=off" {
+			if len(got) != 1 || set.Text() != "loss=0.1% burst=p:1%,r:25% ber=1e-7 down=off" {
 				t.Errorf("%s: %q", text, set.Text())
 			}
 			continue

@@ -2,7 +2,9 @@ package control
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,26 +15,16 @@ import (
 	"github.com/uetlab/uetlab/internal/lldp"
 )
 
-// askAgents gives what the agents of ports know, by end of a link; ends whose node does not answer are left out. Only nodes for which ask says so are asked.
-func (d *Daemon) askAgents(ctx context.Context, ask func(*topology.Port) bool) map[topology.End]*ctl.LLDPPort {
+// askAgents gives what the agents of ports know, by end of a link; ends whose node does not answer are left out. Only nodes with a port for which ask says
+// so are asked.
+func (d *Daemon) askAgents(ctx context.Context, wait time.Duration, ask func(topology.Port) bool) map[topology.End]*ctl.LLDPPort {
 	out := map[topology.End]*ctl.LLDPPort{}
-	lists := askAll(ctx, d, switchWait, d.living(func(id int) bool {
-		for i := range d.plan.Nodes[id].Ports {
-			if ask(&d.plan.Nodes[id].Ports[i]) {
-				return d.takesPart(id)
-			}
-		}
-		return false
-	}), func(ctx context.Context, n *node) (p []ctl.LLDPPort, err error) {
-		err = d.fetch(ctx, n, "lldp", &p)
-		return p, err
-	})
-	for id, list := range lists {
+	nodes := d.living(func(id int) bool { return d.takesPart(id) && slices.ContainsFunc(d.plan.Nodes[id].Ports, ask) })
+	for id, list := range d.agentPorts(ctx, nodes, wait) {
 		for i := range list {
-			for q := range d.plan.Nodes[id].Ports {
-				if d.plan.Nodes[id].Ports[q].Name == list[i].Port {
-					out[topology.End{Node: id, Port: q}] = &list[i]
-				}
+			q := slices.IndexFunc(d.plan.Nodes[id].Ports, func(p topology.Port) bool { return p.Name == list[i].Port })
+			if q >= 0 {
+				out[topology.End{Node: id, Port: q}] = &list[i]
 			}
 		}
 	}
@@ -42,16 +34,7 @@ func (d *Daemon) askAgents(ctx context.Context, ask func(*topology.Port) bool) m
 // agreed says of each negotiated link what its ends want and have agreed on, nil where there is none such.
 func (d *Daemon) agreed(states []faults.Link) []*api.Agreed {
 	out := make([]*api.Agreed, len(d.plan.Links))
-	any := false
-	for i := range d.plan.Links {
-		any = any || d.plan.Links[i].Negotiated
-	}
-	if !any {
-		return out
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), switchWait)
-	defer cancel()
-	agents := d.askAgents(ctx, func(q *topology.Port) bool { return q.Negotiated })
+	agents := d.askAgents(context.Background(), switchWait, func(q topology.Port) bool { return q.Negotiated })
 	for i := range d.plan.Links {
 		l := &d.plan.Links[i]
 		if !l.Negotiated {
@@ -86,15 +69,13 @@ func init() {
 
 // neighbours gives the metrics of ports with LLDP.
 func (c collector) neighbours(ch chan<- prometheus.Metric, lab string) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
-	defer cancel()
 	flag := func(on bool) float64 {
 		if on {
 			return 1
 		}
 		return 0
 	}
-	for end, p := range c.d.askAgents(ctx, func(q *topology.Port) bool { return q.LLDP }) {
+	for end, p := range c.d.askAgents(context.Background(), scrapeWait, func(q topology.Port) bool { return q.LLDP }) {
 		q := &c.d.plan.Nodes[end.Node].Ports[end.Port]
 		of := []string{lab, c.d.plan.Nodes[end.Node].Name, q.Name, c.d.plan.Links[q.Link].Name}
 		for k := range lldp.NumCounters {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/workload"
@@ -47,6 +48,33 @@ func TestRunsFollowEachOtherWhilePaused(t *testing.T) {
 	}
 	if _, hi := l.horizons(); hi >= second.t0 {
 		t.Errorf("a node is at %v already", hi)
+	}
+}
+
+// TestAnInterruptedRunIsForgottenByASlowNode interrupts a run whose nodes obey only after the daemon has lost its patience more than once: they are told to
+// forget it all the same, or the next run would find it there and never end.
+func TestAnInterruptedRunIsForgottenByASlowNode(t *testing.T) {
+	l := newLab(t, "pair", "auto")
+	l.connect()
+	c := &l.time
+	c.patience = time.Millisecond
+	c.run = true
+	l.release(c, 0)
+	asked, done := l.segment().Seq, make(chan struct{})
+	go func() { defer close(done); l.abort(&run{}) }()
+	for over := false; !over && l.segment().Seq < asked+6; sleep(tick) {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+	}
+	l.obey(1000)
+	<-done
+	for i, f := range l.fakes {
+		if got := f.take(); len(got) != 1 || got[0].Op != "run" || got[0].Run == nil || got[0].Run.Ranks != nil {
+			t.Errorf("node %d was told %+v", i, got)
+		}
 	}
 }
 

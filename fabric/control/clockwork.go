@@ -25,6 +25,8 @@ type clockwork struct {
 	k      float64 // cap, wall per virtual; 0 = none
 	wall   clock.Wall
 
+	patience time.Duration // how long a node may take to obey
+
 	lowered uint64 // the last segment that took the limit back: it holds a node once that node has acknowledged it
 
 	restWall int64   // at rest virtual time follows the wall from here
@@ -113,7 +115,7 @@ func (d *Daemon) hold(ctx context.Context, c *clockwork) (vt.Time, error) {
 // obeyed waits until every node acts by segment seq or a later one. What a node has done by an earlier one shows in its
 // horizon then.
 func (d *Daemon) obeyed(ctx context.Context, seq uint64) error {
-	deadline := time.Now().Add(ackLimit)
+	deadline := time.Now().Add(d.time.patience)
 	for _, n := range d.agreeing() {
 		for n.page.Ack.Load() < seq && !d.clk.Dead(n.id) {
 			if err := ctx.Err(); err != nil {

@@ -235,6 +235,7 @@ func (d *Daemon) startClock() {
 	c := &d.time
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.patience = ackLimit
 	now := c.wall.Now()
 	c.restWall, c.markWall, c.seg.Wall0 = now, now, now
 	c.seg.Flags = clock.Rest

@@ -34,18 +34,33 @@ func (l linkDeed) check(d *Daemon) error {
 		if l[i].Set.ReInit == nil {
 			continue
 		}
-		on := d.faults.Final(l[i].Link).LLR
+		p, state := &d.plan.Links[l[i].Link], d.faults.Final(l[i].Link)
 		for _, w := range append(slices.Clone(d.armed), l) {
 			links, _ := w.(linkDeed)
 			for k := range links {
-				if f := &links[k]; f.Link == l[i].Link && f.Set.LLR != nil && f.At <= l[i].At {
-					on = *f.Set.LLR
+				if f := &links[k]; f.Link == l[i].Link && f.At <= l[i].At {
+					state.Want(p, f)
 				}
 			}
 		}
-		if !on {
+		if !state.Retries(p) {
 			return wrong(faults.NoRetry(d.plan.Links[l[i].Link].Name))
 		}
+	}
+	return nil
+}
+
+// inVirtualTime refuses LLR and CBFC in a lab at the wall's pace, which has neither.
+func (d *Daemon) inVirtualTime(f *faults.Fault) error {
+	s, key := &f.Set, ""
+	switch {
+	case s.LLR != nil && *s.LLR || s.ReInit != nil:
+		key = "llr"
+	case s.CBFC != nil && *s.CBFC || s.Limit != nil:
+		key = "cbfc"
+	}
+	if d.real() && key != "" {
+		return api.Errorf(api.CodeUsage, "%s: labs with --time real have none", key).WithHint("bring the lab up with --time auto")
 	}
 	return nil
 }
@@ -96,7 +111,10 @@ func (d *Daemon) fault(s api.FaultStep) (f faults.Fault, err error) {
 	if s.AtNs < 0 || s.AtNs > int64(farthest) {
 		return f, api.Errorf(api.CodeUsage, "at (%d ns): give between 0 and %v", s.AtNs, farthest)
 	}
-	return f, wrong(f.Check(d.plan))
+	if err := wrong(f.Check(d.plan)); err != nil {
+		return f, err
+	}
+	return f, d.inVirtualTime(&f)
 }
 
 // roomForRetry says whether switches have room for what link layer retry may send again after a pause, where it is to be turned on.

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -19,9 +20,6 @@ func (d *Daemon) lldpRoutes(m *http.ServeMux) {
 
 // neighbours gives the ports with LLDP of one node, or of all, and what is wrong with their cables.
 func (d *Daemon) neighbours(ctx context.Context, name string) ([]api.LLDP, error) {
-	ctx, cancel := context.WithTimeout(ctx, switchWait)
-	defer cancel()
-	lists := make([][]ctl.LLDPPort, len(d.nodes))
 	if name != "" {
 		p, err := d.plan.Node(name)
 		if err != nil {
@@ -30,16 +28,23 @@ func (d *Daemon) neighbours(ctx context.Context, name string) ([]api.LLDP, error
 		if !d.takesPart(p.ID) {
 			return nil, api.Errorf(api.CodeUsage, "node %s is a plain host: it has no ports of the lab's", name)
 		}
+		ctx, cancel := context.WithTimeout(ctx, switchWait)
+		defer cancel()
+		lists := make([][]ctl.LLDPPort, len(d.nodes))
 		if err := d.fetch(ctx, d.nodes[p.ID], "lldp", &lists[p.ID]); err != nil {
 			return nil, err
 		}
 		return d.tellMistakes(heard(d.plan, lists)), nil
 	}
-	lists = askAll(ctx, d, switchWait, d.living(d.takesPart), func(ctx context.Context, n *node) (p []ctl.LLDPPort, err error) {
+	return d.tellMistakes(heard(d.plan, d.agentPorts(ctx, d.living(d.takesPart), switchWait))), nil
+}
+
+// agentPorts asks nodes for their ports with LLDP.
+func (d *Daemon) agentPorts(ctx context.Context, nodes []*node, wait time.Duration) [][]ctl.LLDPPort {
+	return askAll(ctx, d, wait, nodes, func(ctx context.Context, n *node) (p []ctl.LLDPPort, err error) {
 		err = d.fetch(ctx, n, "lldp", &p)
 		return p, err
 	})
-	return d.tellMistakes(heard(d.plan, lists)), nil
 }
 
 // tellMistakes makes an event of each port that hears somebody else than before, if that is not who the topology says, or is again. Ports that

@@ -13,61 +13,44 @@ import (
 // llrRoutes serves what link layer retry does at the ports.
 func (d *Daemon) llrRoutes(m *http.ServeMux) {
 	m.HandleFunc("GET /v1/llr", answer1(func(r *http.Request) (any, error) {
-		wanted := map[int]bool{}
-		for _, name := range r.URL.Query()["link"] {
-			id, _, err := d.plan.FindLink(name)
-			if err != nil {
-				return nil, api.Errorf(api.CodeNotFound, "LLR: %w", err)
-			}
-			wanted[id] = true
+		links, err := d.linksOf(r)
+		if err != nil {
+			return nil, err
 		}
-		return directions(d.plan, wanted, d.llrPorts(r.Context(), wanted, switchWait)), nil
+		return joinLLR(d.plan, links, d.llr(r.Context(), links, switchWait)), nil
 	}))
 }
 
-// llrPorts asks the nodes at the links wanted, or all, for their ports with link layer retry.
-func (d *Daemon) llrPorts(ctx context.Context, wanted map[int]bool, wait time.Duration) [][]ctl.LLRPort {
-	at := map[int]bool{}
-	for id := range wanted {
-		at[d.plan.Links[id].A.Node], at[d.plan.Links[id].B.Node] = true, true
-	}
-	asked := func(id int) bool { return d.takesPart(id) && (len(wanted) == 0 || at[id]) }
-	return askAll(ctx, d, wait, d.living(asked), func(ctx context.Context, n *node) (p []ctl.LLRPort, err error) {
+// llr asks the nodes at links for their ports with link layer retry.
+func (d *Daemon) llr(ctx context.Context, links []int, wait time.Duration) [][]ctl.LLRPort {
+	return askAll(ctx, d, wait, d.livingAt(links), func(ctx context.Context, n *node) (p []ctl.LLRPort, err error) {
 		err = d.fetch(ctx, n, "llr", &p)
 		return p, err
 	})
 }
 
-// directions joins what sending and receiving ports of links have told; no link wanted means all.
-func directions(plan *topology.Plan, wanted map[int]bool, lists [][]ctl.LLRPort) []api.LLR {
+// joinLLR puts together what both ends of each direction of links know; lists are by node.
+func joinLLR(plan *topology.Plan, links []int, lists [][]ctl.LLRPort) []api.LLR {
 	out := []api.LLR{}
-	port := func(e topology.End) *ctl.LLRPort {
-		for i := range lists[e.Node] {
-			if p := &lists[e.Node][i]; p.Port == plan.Nodes[e.Node].Ports[e.Port].Name {
-				return p
+	port := func(e api.End, list []ctl.LLRPort) *ctl.LLRPort {
+		for i := range list {
+			if list[i].Port == e.Port {
+				return &list[i]
 			}
 		}
 		return nil
 	}
-	end := func(e topology.End) api.End {
-		return api.End{Node: plan.Nodes[e.Node].Name, Port: plan.Nodes[e.Node].Ports[e.Port].Name}
-	}
-	for id := range plan.Links {
-		if len(wanted) > 0 && !wanted[id] {
-			continue
+	eachDirection(plan, links, func(l *topology.Link, from, to topology.End) {
+		x := api.LLR{Link: l.Name, From: apiEnd(plan, from), To: apiEnd(plan, to)}
+		near, far := port(x.From, lists[from.Node]), port(x.To, lists[to.Node])
+		if near == nil {
+			return
 		}
-		l := &plan.Links[id]
-		for _, way := range [][2]topology.End{{l.A, l.B}, {l.B, l.A}} {
-			from, to := port(way[0]), port(way[1])
-			if from == nil {
-				continue
-			}
-			x := api.LLR{Link: l.Name, From: end(way[0]), To: end(way[1]), NowNs: from.NowNs, On: from.On, TX: from.TX, Counters: from.Counters}
-			if to != nil {
-				x.RX = to.RX
-			}
-			out = append(out, x)
+		x.NowNs, x.On, x.TX, x.Counters = near.NowNs, near.On, near.TX, near.Counters
+		if far != nil {
+			x.RX = far.RX
 		}
-	}
+		out = append(out, x)
+	})
 	return out
 }

@@ -24,7 +24,7 @@ func TestDirectionsJoinBothPorts(t *testing.T) {
 			lists[i] = append(lists[i], ctl.LLRPort{Port: p.Name, On: true, TX: ctl.LLRSender{Next: uint32(10*i + q)}, RX: ctl.LLRReceiver{Next: uint32(10*p.Peer + p.PeerIdx)}})
 		}
 	}
-	all := directions(plan, nil, lists)
+	all := joinLLR(plan, []int{0, 1, 2}, lists)
 	if len(all) != 2*len(plan.Links) {
 		t.Fatalf("%d directions of %d links", len(all), len(plan.Links))
 	}
@@ -34,11 +34,11 @@ func TestDirectionsJoinBothPorts(t *testing.T) {
 		}
 	}
 	l := &plan.Links[1]
-	if one := directions(plan, map[int]bool{1: true}, lists); len(one) != 2 || one[0].Link != l.Name || one[0].From.Node != plan.Nodes[l.A.Node].Name || one[1].From != one[0].To {
+	if one := joinLLR(plan, []int{1}, lists); len(one) != 2 || one[0].Link != l.Name || one[0].From.Node != plan.Nodes[l.A.Node].Name || one[1].From != one[0].To {
 		t.Errorf("%+v", one)
 	}
 	lists[l.A.Node] = nil // it does not answer
-	if one := directions(plan, map[int]bool{1: true}, lists); len(one) != 1 || one[0].From.Node != plan.Nodes[l.B.Node].Name || one[0].RX.Next != 0 {
+	if one := joinLLR(plan, []int{1}, lists); len(one) != 1 || one[0].From.Node != plan.Nodes[l.B.Node].Name || one[0].RX.Next != 0 {
 		t.Errorf("%+v", one)
 	}
 }

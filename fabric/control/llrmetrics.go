@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/uetlab/uetlab/fabric/api"
 	"github.com/uetlab/uetlab/internal/ctl"
 )
 
@@ -19,20 +18,15 @@ var (
 )
 
 // llrs asks the nodes for ports with link layer retry, if their pages show that there ever was any.
-func (c collector) llrs(ch chan<- prometheus.Metric, lab string) {
+func (c collector) llrs(ch chan<- prometheus.Metric, lab string, links []int) {
 	if !c.d.anyLLR() {
 		return
 	}
-	lists := c.d.llrPorts(context.Background(), nil, scrapeWait)
-	links := map[api.End]string{}
-	for _, x := range directions(c.d.plan, nil, lists) {
-		links[x.From] = x.Link
-	}
-	for id, list := range lists {
-		node := c.d.nodes[id].name
+	for id, list := range c.d.llr(context.Background(), links, scrapeWait) {
+		of := c.d.linkNames(id)
 		for i := range list {
 			p := &list[i]
-			labels := []string{lab, node, p.Port, links[api.End{Node: node, Port: p.Port}]}
+			labels := []string{lab, c.d.nodes[id].name, p.Port, of[p.Port]}
 			ch <- latencyMetric(&p.TX.Ack, labels)
 			ch <- prometheus.MustNewConstMetric(descSpurious, prometheus.GaugeValue, float64(p.RX.Spurious), labels...)
 			states(ch, append(labels, "tx"), p.TX.State, p.TX.InNs)

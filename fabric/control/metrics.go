@@ -88,9 +88,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.pdcs(ch, l.Name)
 	c.ccs(ch, l.Name)
 	c.queues(ch, l.Name)
-	c.phy(ch, l.Name)
-	c.llrs(ch, l.Name)
-	c.credits(ch, l.Name)
+	links, _ := c.d.plan.FindLinks(nil) // all
+	c.phy(ch, l.Name, links)
+	c.llrs(ch, l.Name, links)
+	c.credits(ch, l.Name, links)
 	c.neighbours(ch, l.Name)
 }
 

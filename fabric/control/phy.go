@@ -16,62 +16,38 @@ import (
 // phyRoutes serves the physical layer of links.
 func (d *Daemon) phyRoutes(m *http.ServeMux) {
 	m.HandleFunc("GET /v1/phy", answer1(func(r *http.Request) (any, error) {
-		return d.phy(r.Context(), r.URL.Query()["link"])
+		links, err := d.linksOf(r)
+		if err != nil {
+			return nil, err
+		}
+		return joinPHY(d.plan, links, d.phy(r.Context(), links, switchWait)), nil
 	}))
 }
 
-// phy gives both directions of the links that are named, or of all, in the order of the plan.
-func (d *Daemon) phy(ctx context.Context, names []string) ([]api.PHY, error) {
-	wanted := map[int]bool{}
-	for _, name := range names {
-		id, _, err := d.plan.FindLink(name)
-		if err != nil {
-			return nil, api.Errorf(api.CodeNotFound, "phy: %w", err)
-		}
-		wanted[id] = true
-	}
-	out := []api.PHY{}
-	d.eachPHY(ctx, switchWait, wanted, func(l *topology.Link, from topology.End, p api.PHY) { out = append(out, p) })
-	return out, nil
-}
-
-// eachPHY asks the nodes at the ends of links, all where none is wanted, and tells of each direction that one of them sends in.
-func (d *Daemon) eachPHY(ctx context.Context, wait time.Duration, wanted map[int]bool, tell func(l *topology.Link, from topology.End, p api.PHY)) {
-	asked := map[int]bool{}
-	for i := range d.plan.Links {
-		if l := &d.plan.Links[i]; len(wanted) == 0 || wanted[i] {
-			asked[l.A.Node], asked[l.B.Node] = true, true
-		}
-	}
-	lists := askAll(ctx, d, wait, d.living(func(id int) bool { return asked[id] && d.takesPart(id) }), func(ctx context.Context, n *node) (p []ctl.PHYPort, err error) {
+// phy asks the nodes at links for the physical layer of their ports.
+func (d *Daemon) phy(ctx context.Context, links []int, wait time.Duration) [][]ctl.PHYPort {
+	return askAll(ctx, d, wait, d.livingAt(links), func(ctx context.Context, n *node) (p []ctl.PHYPort, err error) {
 		err = d.fetch(ctx, n, "phy", &p)
 		return p, err
 	})
-	for i := range d.plan.Links {
-		l := &d.plan.Links[i]
-		if len(wanted) > 0 && !wanted[i] {
-			continue
-		}
-		direction(d.plan, lists, l, l.A, l.B, tell)
-		direction(d.plan, lists, l, l.B, l.A, tell)
-	}
 }
 
-// direction joins what both ends of a direction know; a far end that does not answer has counted nothing.
-func direction(plan *topology.Plan, lists [][]ctl.PHYPort, l *topology.Link, from, to topology.End, tell func(l *topology.Link, from topology.End, p api.PHY)) {
-	if from.Port >= len(lists[from.Node]) {
-		return
-	}
-	near, far := &lists[from.Node][from.Port], &ctl.PHYPort{}
-	if to.Port < len(lists[to.Node]) {
-		far = &lists[to.Node][to.Port]
-	}
-	name := func(e topology.End) string {
-		return plan.Nodes[e.Node].Name + ":" + plan.Nodes[e.Node].Ports[e.Port].Name
-	}
-	p := api.PHYOf(near.PHY, near.TxFrames, near.TxBytes, far.FCSErrors, far.Preambles)
-	p.Link, p.From, p.To = l.Name, name(from), name(to)
-	tell(l, from, p)
+// joinPHY puts together what both ends of each direction of links know; lists are by node and port. A far end that does not answer has counted nothing.
+func joinPHY(plan *topology.Plan, links []int, lists [][]ctl.PHYPort) []api.PHY {
+	out := []api.PHY{}
+	eachDirection(plan, links, func(l *topology.Link, from, to topology.End) {
+		if from.Port >= len(lists[from.Node]) {
+			return
+		}
+		near, far := &lists[from.Node][from.Port], &ctl.PHYPort{}
+		if to.Port < len(lists[to.Node]) {
+			far = &lists[to.Node][to.Port]
+		}
+		p := api.PHYOf(near.PHY, near.TxFrames, near.TxBytes, far.FCSErrors, far.Preambles)
+		p.Link, p.From, p.To = l.Name, apiEnd(plan, from), apiEnd(plan, to)
+		out = append(out, p)
+	})
+	return out
 }
 
 var (
@@ -109,15 +85,16 @@ func init() {
 }
 
 // phy tells of all directions whose nodes answer.
-func (c collector) phy(ch chan<- prometheus.Metric, lab string) {
-	c.d.eachPHY(context.Background(), scrapeWait, nil, func(l *topology.Link, from topology.End, p api.PHY) {
-		n := &c.d.plan.Nodes[from.Node]
-		labels := []string{lab, n.Name, n.Ports[from.Port].Name, l.Name}
+func (c collector) phy(ch chan<- prometheus.Metric, lab string, links []int) {
+	list := joinPHY(c.d.plan, links, c.d.phy(context.Background(), links, scrapeWait))
+	for i := range list {
+		p := &list[i]
+		labels := []string{lab, p.From.Node, p.From.Port, p.Link}
 		for _, m := range phyMetrics {
-			ch <- prometheus.MustNewConstMetric(descPHY[m.name], kind(m.gauge), m.value(&p), labels...)
+			ch <- prometheus.MustNewConstMetric(descPHY[m.name], kind(m.gauge), m.value(p), labels...)
 		}
 		for k, v := range p.Histogram {
 			ch <- prometheus.MustNewConstMetric(descPHYWords, prometheus.CounterValue, float64(v), append(labels, strconv.Itoa(k))...)
 		}
-	})
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/fabric/wiring"
 	"github.com/uetlab/uetlab/internal/ctl"
+	"github.com/uetlab/uetlab/internal/vt"
 )
 
 // nodeDied takes down the links of a node that is marked as dead.
@@ -91,41 +92,7 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 		}
 		d.rest(c)
 	}
-	down, states := map[int]bool{}, d.faults.At(held)
-	for i, f := range states {
-		l := &d.plan.Links[i]
-		down[i] = f.Down() && l.A.Node != n.id && l.B.Node != n.id
-	}
-	cfg := d.config(n.id, d.plan.Routes(down)[n.id])
-	cfg.Start = held
-	cfg.Node.Ports = slices.Clone(cfg.Node.Ports)
-	for i := range cfg.Node.Ports {
-		q := &cfg.Node.Ports[i]
-		if q.Negotiated {
-			q.Wish = states[q.Link].Wish[0]
-			if d.plan.Links[q.Link].A.Node != n.id {
-				q.Wish = states[q.Link].Wish[1]
-			}
-			if states[q.Link].LLR { // of any end
-				q.LLR = d.plan.Retry(q.Link)
-			}
-		} else if q.LLR = nil; states[q.Link].LLR {
-			q.LLR = d.plan.Retry(q.Link)
-		}
-		if !q.Negotiated && !states[q.Link].CBFC {
-			q.CBFC = nil
-		}
-		imp := &states[q.Link].AB
-		if d.plan.Links[q.Link].A.Node != n.id {
-			imp = &states[q.Link].BA
-		}
-		q.BER, q.UCR, q.RawBER = imp.BER, imp.UCR, imp.RawBER
-	}
-	if cfg.Node.Switch != nil {
-		set := d.settings.at(n.id, held)
-		cfg.Node.Switch = &set
-	}
-	if err := d.ask(ctx, n, ctl.Message{Op: "config", Config: cfg}); err != nil {
+	if err := d.ask(ctx, n, ctl.Message{Op: "config", Config: d.configAt(n, held)}); err != nil {
 		return err
 	}
 	if err := d.wireAnew(ctx, n); err != nil {
@@ -144,6 +111,43 @@ func (d *Daemon) readmit(ctx context.Context, n *node) error {
 	n.dead = false
 	d.clk.SetDead(n.id, false)
 	return nil
+}
+
+// configAt is the configuration of a node that joins at a time, with its links as they are then.
+func (d *Daemon) configAt(n *node, held vt.Time) *ctl.Config {
+	down, states := map[int]bool{}, d.faults.At(held)
+	for i, f := range states {
+		l := &d.plan.Links[i]
+		down[i] = f.Down() && l.A.Node != n.id && l.B.Node != n.id
+	}
+	cfg := d.config(n.id, d.plan.Routes(down)[n.id])
+	cfg.Start = held
+	cfg.Node.Ports = slices.Clone(cfg.Node.Ports)
+	for i := range cfg.Node.Ports {
+		q := &cfg.Node.Ports[i]
+		l := &states[q.Link]
+		imp, side := &l.AB, 0
+		if d.plan.Links[q.Link].A.Node != n.id {
+			imp, side = &l.BA, 1
+		}
+		if q.Negotiated {
+			q.Wish = l.Wish[side]
+		} else {
+			q.LLR = nil
+			if !l.CBFC {
+				q.CBFC = nil
+			}
+		}
+		if l.LLR { // of any end
+			q.LLR = d.plan.Retry(q.Link)
+		}
+		q.BER, q.UCR, q.RawBER = imp.BER, imp.UCR, imp.RawBER
+	}
+	if cfg.Node.Switch != nil {
+		set := d.settings.at(n.id, held)
+		cfg.Node.Switch = &set
+	}
+	return cfg
 }
 
 // wireAnew makes the links of a restarted node to its living neighbours, and has both ends take them up.

@@ -482,6 +482,9 @@ func (d *Daemon) abort(r *run) {
 	defer c.mu.Unlock()
 	defer d.forget(r)
 	held, err := d.hold(ctx, c)
+	for err != nil && ctx.Err() == nil { // a node that kept the run would keep the next one from its end
+		held, err = d.hold(ctx, c)
+	}
 	if err == nil {
 		at := held + 1 // no later than any run can begin that follows
 		if d.real() {

@@ -104,6 +104,9 @@ func (d *Daemon) linkStatus() []api.LinkStatus {
 		s := api.LinkStatus{Name: l.Name, A: end(l.A), B: end(l.B), RateBps: l.Rate, DelayNs: int64(l.Delay), State: api.LinkUp, LLR: states[i].LLR, CBFC: states[i].CBFC, Agreed: agreed[i],
 			AB: api.Direction{Impair: api.ImpairOf(states[i].AB), LLR: d.llrState(l.A.Node, l.A.Port), Counters: d.portCounters(l.A.Node, l.A.Port)},
 			BA: api.Direction{Impair: api.ImpairOf(states[i].BA), LLR: d.llrState(l.B.Node, l.B.Port), Counters: d.portCounters(l.B.Node, l.B.Port)}}
+		if d.real() { // nobody has either
+			s.LLR, s.CBFC, s.Agreed = false, false, nil
+		}
 		switch {
 		case states[i].Down():
 			s.State = api.LinkDown

@@ -182,6 +182,12 @@ func (p CBFCParams) over(base CBFCParams) CBFCParams {
 
 // planCBFC gives links and their ports their credits, once switches have their classes. A plain host knows nothing of it.
 func (d *draft) planCBFC(p *Plan) {
+	type mistake struct {
+		at  position
+		why string
+	}
+	var order []mistake
+	wrong := map[mistake][]string{} // links
 	for i := range p.Links {
 		lp, l := d.links[i].effective(), &p.Links[i]
 		a, b := &p.Nodes[l.A.Node], &p.Nodes[l.B.Node]
@@ -190,11 +196,27 @@ func (d *draft) planCBFC(p *Plan) {
 		}
 		s, err := lp.CBFC.plan(p, l)
 		if err != nil {
-			d.problem(d.links[i].at, "cbfc", l.Name, err.Error(), "change the parameters of cbfc, or the classes of the switches")
+			m := mistake{cmp.Or(d.links[i].cbfcAt, d.links[i].at), err.Error()}
+			if wrong[m] == nil {
+				order = append(order, m)
+			}
+			wrong[m] = append(wrong[m], l.Name)
 			continue
 		}
 		l.CBFC, a.Ports[l.A.Port].CBFC, b.Ports[l.B.Port].CBFC = s, s, s
 	}
+	for _, m := range order {
+		value := wrong[m][0]
+		if more := len(wrong[m]) - 1; more > 0 {
+			value = fmt.Sprintf("%s and %d more", value, more)
+		}
+		d.problem(m.at, "cbfc", value, m.why, "change the parameters of cbfc, or the classes of the switches")
+	}
+}
+
+// whereCBFC is where parameters of links speak of credits, a word or a section; the zero position where they do not.
+func (s *Spec) whereCBFC(l *LinkParams) position {
+	return cmp.Or(s.at(&l.CBFC), s.at(&l.CBFC.Mode))
 }
 
 // plan works out what a link has: the DSCPs of each lossless class, whose channel has the class's number, and the room for it.

@@ -44,6 +44,7 @@ type draftLink struct {
 	made   bool // by the fabric
 	at     position
 	mtuAt  position // of what set the mtu
+	cbfcAt position // of what asks for credits
 }
 
 func (d *draft) problem(at position, what, value, why, hint string) {
@@ -89,7 +90,7 @@ func newDraft(s *Spec) *draft {
 	d.checkHashes()
 	d.applyNodes()
 	for _, l := range d.links {
-		l.params, l.mtuAt = s.Defaults.Link, s.at(&s.Defaults.Link.MTU)
+		l.params, l.mtuAt, l.cbfcAt = s.Defaults.Link, s.at(&s.Defaults.Link.MTU), s.whereCBFC(&s.Defaults.Link)
 	}
 	before := len(d.problems)
 	for _, l := range s.Links {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -39,7 +40,7 @@ func (d *draft) applyLink(l *LinkSpec) {
 		d.problem(at, "endpoints", strings.Join(l.Endpoints[:], ", "), "no link of the fabric matches", "a pattern changes links of the fabric; to add one, name both nodes")
 		return
 	}
-	link := &draftLink{at: at, params: d.spec.Defaults.Link, mtuAt: d.spec.at(&d.spec.Defaults.Link.MTU)}
+	link := &draftLink{at: at, params: d.spec.Defaults.Link, mtuAt: d.spec.at(&d.spec.Defaults.Link.MTU), cbfcAt: d.spec.whereCBFC(&d.spec.Defaults.Link)}
 	d.setParams(link, l)
 	for i, name := range names {
 		node := d.byName[name]
@@ -57,6 +58,7 @@ func (d *draft) setParams(link *draftLink, l *LinkSpec) {
 	if l.MTU != 0 {
 		link.mtuAt = d.spec.at(&l.MTU)
 	}
+	link.cbfcAt = cmp.Or(d.spec.whereCBFC(&l.LinkParams), link.cbfcAt)
 }
 
 // checkEndpoint reports whether an endpoint names nodes that are there and a port that can be.

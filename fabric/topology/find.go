@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -48,6 +49,34 @@ func (p *Plan) FindLink(name string) (link, end int, err error) {
 		}
 	}
 	return 0, EitherEnd, unknown("link", name, p.linkNames())
+}
+
+// FindLinks finds links by names, as FindLink takes them, and by patterns of names, leaf*-spine*: all where none is given. Each comes once, in
+// the order of the plan. The error wraps ErrUnknown and is of the first that means no link.
+func (p *Plan) FindLinks(names []string) (ids []int, err error) {
+	meant := make([]bool, len(p.Links))
+	for _, name := range names {
+		found := false
+		for i := range p.Links {
+			if ok, err := path.Match(name, p.Links[i].Name); ok && err == nil {
+				meant[i], found = true, true
+			}
+		}
+		if found {
+			continue
+		}
+		id, _, err := p.FindLink(name)
+		if err != nil {
+			return nil, err
+		}
+		meant[id] = true
+	}
+	for i := range p.Links {
+		if meant[i] || len(names) == 0 {
+			ids = append(ids, i)
+		}
+	}
+	return ids, nil
 }
 
 func (p *Plan) findPort(node, eth string) (link, end int, err error) {

@@ -70,13 +70,14 @@ func (b someEnds) schema(*schemaDefs) schema {
 // planWishes says of each end of a link that is negotiated what it wants.
 func (d *draft) planWishes(p *Plan) {
 	met := map[*[]string][]bool{} // of each list, the patterns that have named an end
+	var idle []idleEnds
 	for i := range p.Links {
 		lp, l := d.links[i].effective(), &p.Links[i]
 		a, b := &p.Nodes[l.A.Node], &p.Nodes[l.B.Node]
 		l.Negotiated = lp.LLDP == lldpOn && a.Kind != KindHost && b.Kind != KindHost
 		if lp.LLDP != lldpOn {
-			d.refuseEnds(l.Name, "llr", lp.LLR.Mode, lp.LLR.Ends)
-			d.refuseEnds(l.Name, "cbfc", lp.CBFC.Mode, lp.CBFC.Ends)
+			idle = noteEnds(idle, l.Name, "llr", lp.LLR.Mode, lp.LLR.Ends)
+			idle = noteEnds(idle, l.Name, "cbfc", lp.CBFC.Mode, lp.CBFC.Ends)
 		}
 		if !l.Negotiated {
 			continue
@@ -88,14 +89,43 @@ func (d *draft) planWishes(p *Plan) {
 		}
 		l.Wishes = [2]Wish{a.Ports[l.A.Port].Wish, b.Ports[l.B.Port].Wish}
 	}
+	d.refuseEnds(idle)
 	d.checkEnds(met)
 }
 
-// refuseEnds wants no ends to be chosen on a link that negotiates nothing.
-func (d *draft) refuseEnds(link, key, mode string, ends *[]string) {
-	if mode == wordOn && ends != nil {
-		d.problem(d.whereEnds(ends), key+".ends", strings.Join(*ends, ", "), fmt.Sprintf("link %s negotiates nothing, so both ends have the same", link), "say lldp: on, or leave ends out")
+// idleEnds are links that negotiate nothing, of a list of ends.
+type idleEnds struct {
+	ends  *[]string
+	key   string
+	links []string
+}
+
+func noteEnds(idle []idleEnds, link, key, mode string, ends *[]string) []idleEnds {
+	if mode != wordOn || ends == nil {
+		return idle
 	}
+	i := slices.IndexFunc(idle, func(x idleEnds) bool { return x.ends == ends })
+	if i < 0 {
+		i = len(idle)
+		idle = append(idle, idleEnds{ends: ends, key: key})
+	}
+	idle[i].links = append(idle[i].links, link)
+	return idle
+}
+
+// refuseEnds wants no ends to be chosen on links that negotiate nothing.
+func (d *draft) refuseEnds(idle []idleEnds) {
+	for _, x := range idle {
+		d.problem(d.whereEnds(x.ends), x.key+".ends", strings.Join(*x.ends, ", "), severalLinks(x.links)+" negotiates nothing, so both ends have the same", "say lldp: on, or leave ends out")
+	}
+}
+
+// severalLinks names the first of some links and says how many more there are.
+func severalLinks(links []string) string {
+	if len(links) == 1 {
+		return "link " + links[0]
+	}
+	return fmt.Sprintf("link %s, like %d more,", links[0], len(links)-1)
 }
 
 // wants says whether an end is one of a list, nil for all, and notes which patterns have named it.

@@ -5,6 +5,20 @@ import (
 	"testing"
 )
 
+// TestOneMistakeOfManyLinksIsToldOnce: what defaults say wrongly of all links is one problem, where it stands.
+func TestOneMistakeOfManyLinksIsToldOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"defaults: {link: {llr: {ends: [leaf0]}}}":                                                             "3:25: llr.ends (leaf0): link host0-leaf0, like 3 more, negotiates nothing, so both ends have the same; say lldp: on, or leave ends out",
+		"defaults: {link: {cbfc: {method: total, limit: 64KiB}}}":                                              "3:19: cbfc (host0-leaf0 and 3 more): limit is for method: perVC",
+		"links:\n  - {endpoints: [host0, leaf0], cbfc: {channels: [roce, data], limit: 64KiB, method: total}}": "4:33: cbfc (host0-leaf0): limit is for",
+	} {
+		_, err := planText(t, "name: x\nfabric: {kind: star, hosts: 4}\n"+text+"\n")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s:\n%v", text, err)
+		}
+	}
+}
+
 // TestWhoWantsWhat: with lldp: on each end of a link wants what its topology says, and ports have parameters for when it is agreed on.
 func TestWhoWantsWhat(t *testing.T) {
 	const text = `name: x

@@ -255,6 +255,32 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestFindLinks(t *testing.T) {
+	p := resolved(t, "fat-tree-2x4")
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{nil, ""}, // all
+		{[]string{"leaf*-spine1"}, "leaf0-spine1 leaf1-spine1 leaf2-spine1 leaf3-spine1"},
+		{[]string{"leaf1:eth4", "spine0-leaf0", "leaf[01]-spine1", "leaf1-spine1"}, "leaf0-spine0 leaf0-spine1 leaf1-spine1"},
+	} {
+		ids, err := p.FindLinks(c.names)
+		var got []string
+		for _, id := range ids {
+			got = append(got, p.Links[id].Name)
+		}
+		if all := c.names == nil; err != nil || all && len(ids) != len(p.Links) || !all && strings.Join(got, " ") != c.want {
+			t.Errorf("%q: %q, %v", c.names, got, err)
+		}
+	}
+	for _, name := range []string{"leaf9*", "leaf[", "leaf0-spine9"} {
+		if ids, err := p.FindLinks([]string{"leaf0-spine0", name}); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %v, %v", name, ids, err)
+		}
+	}
+}
+
 func planOf(t testing.TB, text string) *Plan {
 	t.Helper()
 	s, err := Parse("", []byte(text))

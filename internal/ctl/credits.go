@@ -15,7 +15,11 @@ type Credits struct {
 	Freed     uint32 `json:"freed"`    // likewise
 	BlockedNs int64  `json:"blockedNs"`
 	Watchdogs uint64 `json:"watchdogs,omitempty"` // times that frames have waited too long without one CF_Update
+	CreditsReceived
+}
 
+// CreditsReceived is the receiving side of a channel.
+type CreditsReceived struct {
 	Receives   bool   `json:"receives"`   // the receiving side counts
 	RxHeld     uint32 `json:"rxHeld"`     // of frames that are stored
 	RxPeak     uint32 `json:"rxPeak"`     // the most that ever were

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/uetlab/uetlab/internal/link"
@@ -16,9 +17,10 @@ import (
 // when it is due and waits for the core in an inbox of its own. The inboxes of port i are i, or 2i and 2i+1 where a node has such ports.
 type lines struct {
 	in   []inbox
-	mac  []vt.Time // per port: frames due from then on are taken from the line when they are due; nil: no such port
-	head []vt.Time // of the first frame of every port, vt.Never
-	free []vt.Time // of every serializer, vt.Never
+	mac  []vt.Time   // per port: frames due from then on are taken from the line when they are due; vt.Never: it never was one; nil: no such port
+	told [][]vt.Time // per port: the times given to split that may still be ahead
+	head []vt.Time   // of the first frame of every port, vt.Never
+	free []vt.Time   // of every serializer, vt.Never
 
 	arrival     vt.Time // the first of head …
 	arrivalPort int     // … and its inbox, the lowest of those at one instant
@@ -50,19 +52,41 @@ func (l *lines) init(ports int) {
 	l.arrival, l.freed = vt.Never, vt.Never
 }
 
+// unsplit is the mac of a port that was split once, and is not before split says so again.
+const unsplit = vt.Never - 1
+
 // split has a port's frames that are due from a time ahead on taken from the line then, those that have come in already too.
 func (l *lines) split(port int, from vt.Time, latency time.Duration) {
 	if l.mac == nil {
 		in, head := l.in, l.head
 		l.in, l.head, l.mac = make([]inbox, 2*len(in)), make([]vt.Time, 2*len(in)), make([]vt.Time, len(in))
+		l.told = make([][]vt.Time, len(in))
 		for i := range in {
 			l.in[2*i] = in[i]
 			l.head[2*i], l.head[2*i+1], l.mac[i] = head[i], vt.Never, vt.Never
 		}
 	}
-	if l.mac[port] != vt.Never {
+	l.told[port] = append(l.told[port], from)
+	if from < l.mac[port] {
+		l.setMac(port, from, latency)
+	}
+}
+
+// join ends what split began, until the first time from now on that it was told of.
+func (l *lines) join(port int, now vt.Time, latency time.Duration) {
+	if l.mac == nil || l.mac[port] == vt.Never {
 		return
 	}
+	l.told[port] = slices.DeleteFunc(l.told[port], func(t vt.Time) bool { return t < now })
+	from := vt.Time(unsplit)
+	for _, t := range l.told[port] {
+		from = min(from, t)
+	}
+	l.setMac(port, from, latency)
+}
+
+// setMac puts the frames of a port that has come to be split at another time where they belong by now.
+func (l *lines) setMac(port int, from vt.Time, latency time.Duration) {
 	l.mac[port] = from
 	b := &l.in[2*port]
 	was := *b

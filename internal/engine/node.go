@@ -142,6 +142,12 @@ func (n *Node) Call(t vt.Time, fn func(now vt.Time)) { n.q.Push(t, vt.ClassCall,
 
 // Change schedules a change of state or configuration at t. It must lie ahead of Now.
 func (n *Node) Change(t vt.Time, fn func(now vt.Time)) {
+	n.changes.Push(t, vt.ClassChange, 1, event{fn: fn})
+}
+
+// BeginAt schedules the beginning of a run at t, which must lie ahead of Now: ahead of all changes at t, whichever were asked for first. A simulation
+// knows them before its run, a lab has them wait for one.
+func (n *Node) BeginAt(t vt.Time, fn func(now vt.Time)) {
 	n.changes.Push(t, vt.ClassChange, 0, event{fn: fn})
 }
 
@@ -183,6 +189,10 @@ func (n *Node) ExpectLLR(port int, t vt.Time) {
 	n.Ports[port].ExpectSets()
 	n.lines.split(port, t, n.latency)
 }
+
+// ForgetLLR says at the start of a run that a port has no link layer retry any more: from here to the next time that ExpectLLR was told of, what comes in is
+// taken when it reaches the core, as where there never was any. Ahead stays as it is.
+func (n *Node) ForgetLLR(port int) { n.lines.join(port, n.now, n.latency) }
 
 // Next is the time of the node's next event, vt.Never if it has none.
 func (n *Node) Next() vt.Time {

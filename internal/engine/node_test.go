@@ -87,6 +87,7 @@ func TestClassesOfOneInstant(t *testing.T) {
 		r.next = func(now vt.Time, port int) *link.Frame { r.note("%d free %d", now, port); return nil }
 		push := []func(){
 			func() { n.Change(at, func(now vt.Time) { r.note("%d change", now) }) },
+			func() { n.BeginAt(at, func(now vt.Time) { r.note("%d begin", now) }) },
 			func() { n.Deliver(2, frame(n, at-40, 2)) },
 			func() { n.Deliver(0, frame(n, at-40, 0)) },
 			func() { n.TxFreeAt(1, at) },
@@ -105,7 +106,7 @@ func TestClassesOfOneInstant(t *testing.T) {
 		if got := n.Advance(at); got != len(push) || n.Now() != at || n.Next() != vt.Never {
 			t.Fatalf("seed %d: handled %d, now %v, next %v", seed, got, n.Now(), n.Next())
 		}
-		want := []string{"999 timer 7", "1000 change", "1000 arrive 0: 2 0000", "1000 arrive 2: 2 0002", "1000 free 0", "1000 free 1", "1000 timer 8", "1000 call"}
+		want := []string{"999 timer 7", "1000 begin", "1000 change", "1000 arrive 0: 2 0000", "1000 arrive 2: 2 0002", "1000 free 0", "1000 free 1", "1000 timer 8", "1000 call"}
 		if !slices.Equal(r.log, want) {
 			t.Fatalf("seed %d:\n got %q\nwant %q", seed, r.log, want)
 		}

@@ -50,3 +50,40 @@ func TestFramesKeepTheirOrderWhereLLRComes(t *testing.T) {
 		}
 	}
 }
+
+// TestRunForgetsThatAPortHadLLR begins a run at a node of which a port had link layer retry once: what comes in is taken as where there never was any, up to
+// the time at which it is to have it again, whether that was told of before the run began or not, and whatever the order.
+func TestRunForgetsThatAPortHadLLR(t *testing.T) {
+	const latency = 500 * time.Nanosecond
+	for _, early := range []bool{true, false} { // whether what follows the start is told of before it
+		n, _, _ := node(2, latency)
+		n.ExpectLLR(0, 0)
+		n.ExpectLLR(1, 2_000)
+		again := func() {
+			n.ExpectLLR(1, 30_000)
+			n.ExpectLLR(1, 20_000)
+		}
+		if early {
+			again()
+		}
+		n.BeginAt(10_000, func(now vt.Time) {
+			n.StartRun(now, 1)
+			n.ForgetLLR(1)
+		})
+		n.Advance(10_000)
+		if !early {
+			again()
+		}
+		for _, c := range []struct {
+			port    int
+			due, at vt.Time
+		}{{0, 15_000, 15_000}, {1, 15_000, 15_500}, {1, 19_999, 20_499}, {1, 20_100, 20_500}, {1, 25_000, 25_000}} {
+			if at := n.ArrivesAt(c.port, c.due); at != c.at {
+				t.Errorf("early %v: port %d: a frame due at %d is taken at %d, want %d", early, c.port, c.due, at, c.at)
+			}
+		}
+		if a, b := n.Ahead(0), n.Ahead(1); a != b {
+			t.Errorf("Ahead is %v, want %v: both ends go by what was said first", b, a)
+		}
+	}
+}

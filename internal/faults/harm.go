@@ -11,22 +11,13 @@ import (
 
 // harmSettings are the words for what is done to chosen frames and kinds of frames.
 func harmSettings() []setting {
-	probability := func(to func(s *Set) **float64) (func(*Set, string) bool, func(*Set)) {
-		return func(s *Set, v string) bool {
-			x, ok := share(v, 0)
-			*to(s) = &x
-			return ok
-		}, func(s *Set) { *to(s) = new(float64) }
-	}
-	poison, pure := probability(func(s *Set) **float64 { return &s.Poison })
-	updates, all := probability(func(s *Set) **float64 { return &s.CCLoss })
 	return []setting{
 		{"exact", "exact=901:drop or exact=5:duplicate,10-19:corrupt-payload,1r:corrupt (" + strings.Join(link.DeedNames(), ", ") + "; r: replays)", readExact,
 			func(s *Set) { s.Exact = &link.Hits{} }, false},
 		{"corrupt", "corrupt=1% or corrupt=1%,llr or corrupt=1%,payload,3bits (payload, header, llr, fcs)", readCorrupt, func(s *Set) { s.Corrupt = &link.Corrupt{} }, false},
-		{"poison", "poison=0.1%", poison, pure, false},
+		chance("poison", "poison=0.1%", 1, func(s *Set) **float64 { return &s.Poison }),
 		{"setloss", "setloss=5% or setloss=100%,nack (" + strings.Join(link.SetKindNames(), ", ") + ")", readSetLoss, func(s *Set) { s.SetLoss = &link.SetLoss{} }, false},
-		{"ccloss", "ccloss=100%", updates, all, false},
+		chance("ccloss", "ccloss=100%", 1, func(s *Set) **float64 { return &s.CCLoss }),
 	}
 }
 

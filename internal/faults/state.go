@@ -40,7 +40,7 @@ func (l *Link) apply(plan *topology.Plan, f *Fault) {
 		l.BA = f.over(l.BA, p.Rate)
 	}
 	if f.Op == Change {
-		l.want(p, f)
+		l.Want(p, f)
 	}
 	l.Since = f.At
 }
@@ -206,18 +206,16 @@ func (s *State) Schedule(list ...Fault) (*Batch, error) {
 
 // checkReInit says whether links of a batch have link layer retry when their ports are to shake hands anew.
 func (s *State) checkReInit(batch uint64) error {
-	on := make([]bool, len(s.settled))
-	for i := range on {
-		on[i] = s.settled[i].LLR
-	}
+	links := slices.Clone(s.settled)
 	for i := range s.pending {
 		o := &s.pending[i]
 		if o.Op != Change {
 			continue
 		}
-		put(&on[o.Link], o.Set.LLR)
-		if o.batch == batch && o.Set.ReInit != nil && !on[o.Link] {
-			return NoRetry(s.plan.Links[o.Link].Name)
+		l, p := &links[o.Link], &s.plan.Links[o.Link]
+		l.Want(p, &o.Fault)
+		if o.batch == batch && o.Set.ReInit != nil && !l.Retries(p) {
+			return NoRetry(p.Name)
 		}
 	}
 	return nil

@@ -22,8 +22,8 @@ func (l *Link) sum() {
 	l.LLR, l.CBFC = l.Wish[0].LLR || l.Wish[1].LLR, l.Wish[0].CBFC || l.Wish[1].CBFC
 }
 
-// want takes what a change says of LLR and CBFC: of both ends at once, or, where they negotiate, of what each wants.
-func (l *Link) want(p *topology.Link, f *Fault) {
+// Want takes what a change says of LLR and CBFC: of both ends at once, or, where they negotiate, of what each wants.
+func (l *Link) Want(p *topology.Link, f *Fault) {
 	if !p.Negotiated {
 		put(&l.LLR, f.Set.LLR)
 		put(&l.CBFC, f.Set.CBFC)
@@ -37,6 +37,14 @@ func (l *Link) want(p *topology.Link, f *Fault) {
 		}
 	}
 	l.sum()
+}
+
+// Retries says whether a link has link layer retry, or may agree on it: both ends want it.
+func (l *Link) Retries(p *topology.Link) bool {
+	if !p.Negotiated {
+		return l.LLR
+	}
+	return l.Wish[0].LLR && l.Wish[1].LLR
 }
 
 // wishes tells both ends of a negotiated link what they want: the one that wants something else, and the other since frames may come sooner then.

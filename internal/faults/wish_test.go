@@ -71,6 +71,7 @@ func TestWishesOfALink(t *testing.T) {
 		t.Errorf("%d wishes taken back", undone)
 	}
 	for hint, f := range map[string]Fault{
+		"llr=on":                   change(l, 25, Both, "llr=reinit"), // only A wants it
 		"lldp: on in the topology": change(link("host1-leaf0"), 30, link("host1-leaf0").B.Node, "llr=on"),
 		"{lldp: on, cbfc: on}":     change(link("host1-leaf0"), 30, Both, "cbfc=limit:64KiB"),
 		"{cbfc: on}":               change(link("host2-leaf0"), 30, Both, "cbfc=limit:64KiB"),

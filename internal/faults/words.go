@@ -22,48 +22,40 @@ var dists = []link.Dist{link.Uniform, link.Normal, link.Exponential, link.Pareto
 
 func known(d link.Dist) bool { return slices.Contains(dists, d) }
 
+// chance is the word for a probability, up to most.
+func chance(name, example string, most float64, to func(s *Set) **float64) setting {
+	return setting{name, example, func(s *Set, v string) bool {
+		x, ok := share(v, 0)
+		*to(s) = &x
+		return ok && x <= most
+	}, func(s *Set) { *to(s) = new(float64) }, false}
+}
+
+// toggle is a word for what is on or off.
+func toggle(name, example string, to func(s *Set) **bool) setting {
+	return setting{name, example, func(s *Set, v string) bool {
+		on := true
+		*to(s) = &on
+		return v == "" || v == "on" || v == "true"
+	}, func(s *Set) { *to(s) = new(bool) }, true}
+}
+
+// instead has other values of a word read first.
+func (x setting) instead(other func(s *Set, v string) bool) setting {
+	read := x.read
+	x.read = func(s *Set, v string) bool { return other(s, v) || read(s, v) }
+	return x
+}
+
 // settings are all words in the order in which Text writes them.
 func settings() []setting {
-	zero := func(to func(s *Set) **float64) func(s *Set) { return func(s *Set) { *to(s) = new(float64) } }
-	probability := func(to func(s *Set) **float64, most float64) func(*Set, string) bool {
-		return func(s *Set, v string) bool {
-			x, ok := share(v, 0)
-			*to(s) = &x
-			return ok && x <= most
-		}
-	}
-	loss := func(s *Set) **float64 { return &s.Loss }
-	ber := func(s *Set) **float64 { return &s.BER }
-	ucr := func(s *Set) **float64 { return &s.UCR }
-	rawBER := func(s *Set) **float64 { return &s.RawBER }
-	duplicate := func(s *Set) **float64 { return &s.Duplicate }
-	onOff := func(to func(s *Set) **bool) (func(*Set, string) bool, func(*Set)) {
-		return func(s *Set, v string) bool {
-			on := true
-			*to(s) = &on
-			return v == "" || v == "on" || v == "true"
-		}, func(s *Set) { *to(s) = new(bool) }
-	}
-	down, up := onOff(func(s *Set) **bool { return &s.Down })
-	retry, single := onOff(func(s *Set) **bool { return &s.LLR })
-	retryOrAgain := func(s *Set, v string) bool {
-		if v != "reinit" {
-			return retry(s, v)
-		}
-		again := true
-		s.ReInit = &again
-		return true
-	}
-	credit, free := onOff(func(s *Set) **bool { return &s.CBFC })
-	credits := func(s *Set, v string) bool { return readLimit(s, v) || credit(s, v) }
-	black, white := onOff(func(s *Set) **bool { return &s.Blackhole })
 	return append([]setting{
-		{"down", "down or down=off", down, up, true},
-		{"blackhole", "blackhole or blackhole=off", black, white, true},
-		{"loss", "loss=0.1%", probability(loss, 1), zero(loss), false},
+		toggle("down", "down or down=off", func(s *Set) **bool { return &s.Down }),
+		toggle("blackhole", "blackhole or blackhole=off", func(s *Set) **bool { return &s.Blackhole }),
+		chance("loss", "loss=0.1%", 1, func(s *Set) **float64 { return &s.Loss }),
 		{"burst", "burst=p:1%,r:25% or burst=p:1%,r:25%,bad:100%,good:0%", readBurst, func(s *Set) { s.Burst = &link.Burst{} }, false},
-		{"ber", "ber=1e-7", probability(ber, 0.5), zero(ber), false},
-		{"duplicate", "duplicate=0.1%", probability(duplicate, 1), zero(duplicate), false},
+		chance("ber", "ber=1e-7 (up to 0.5)", 0.5, func(s *Set) **float64 { return &s.BER }),
+		chance("duplicate", "duplicate=0.1%", 1, func(s *Set) **float64 { return &s.Duplicate }),
 		{"reorder", "reorder=1% or reorder=1%,2us", readReorder, func(s *Set) { s.Reorder = new(float64) }, false},
 		{"delay", "delay=+2us", func(s *Set, v string) bool {
 			ns, ok := duration(strings.TrimPrefix(v, "+"), maxDelay)
@@ -72,11 +64,20 @@ func settings() []setting {
 		}, func(s *Set) { s.DelayNs = new(int64) }, false},
 		{"jitter", "jitter=1us or jitter=1us,normal (uniform, normal, exponential, pareto)", readJitter, func(s *Set) { s.JitterNs = new(int64) }, false},
 		{"rate", "rate=25% or rate=100Gbps", readRate, func(s *Set) { whole := 1.0; s.Rate = &whole }, false},
-		{"llr", "llr=on, llr=off or llr=reinit", retryOrAgain, single, true},
-		{"cbfc", "cbfc=on, cbfc=off or cbfc=limit:64KiB", credits, free, true},
-		{"ucr", "ucr=1e-6", probability(ucr, 1), zero(ucr), false},
-		{"rawber", "rawber=2e-4", probability(rawBER, 0.5), zero(rawBER), false},
+		toggle("llr", "llr=on, llr=off or llr=reinit", func(s *Set) **bool { return &s.LLR }).instead(readReInit),
+		toggle("cbfc", "cbfc=on, cbfc=off or cbfc=limit:64KiB", func(s *Set) **bool { return &s.CBFC }).instead(readLimit),
+		chance("ucr", "ucr=1e-6 (up to 1)", 1, func(s *Set) **float64 { return &s.UCR }),
+		chance("rawber", "rawber=2e-4 (up to 0.5)", 0.5, func(s *Set) **float64 { return &s.RawBER }),
 	}, harmSettings()...)
+}
+
+func readReInit(s *Set, v string) bool {
+	if v != "reinit" {
+		return false
+	}
+	again := true
+	s.ReInit = &again
+	return true
 }
 
 // SettingNames are the names of all settings of a link.
@@ -111,7 +112,11 @@ func ParseSettings(words []string) (Set, error) {
 		case value == "off" || s.flag && value == "false":
 			s.off(&set)
 		case has == (value == "") || !has && !s.flag || !s.read(&set, value):
-			return set, problem("write "+s.example+", or "+name+"=off", "%s: not what %s can be", w, name)
+			hint := "write " + s.example
+			if !strings.Contains(hint, name+"=off") {
+				hint += ", or " + name + "=off"
+			}
+			return set, problem(hint, "%s: not what %s can be", w, name)
 		}
 	}
 	return set, nil
@@ -227,7 +232,7 @@ func Text(i *link.Impair) string {
 		}
 		out = append(out, w)
 	}
-	add(i.BER > 0, "ber=", strconv.FormatFloat(i.BER, 'g', 6, 64))
+	add(i.BER > 0, "ber=", small(i.BER))
 	add(i.Duplicate > 0, "duplicate=", percent(i.Duplicate))
 	by := ""
 	if i.ReorderBy > 0 {
@@ -241,8 +246,8 @@ func Text(i *link.Impair) string {
 	}
 	add(i.Jitter > 0, "jitter=", span1(i.Jitter), dist)
 	add(i.Rate > 0 && i.Rate < 1, "rate=", percent(i.Rate))
-	add(i.UCR > 0, "ucr=", strconv.FormatFloat(i.UCR, 'g', 6, 64))
-	add(i.RawBER > 0, "rawber=", strconv.FormatFloat(i.RawBER, 'g', 6, 64))
+	add(i.UCR > 0, "ucr=", small(i.UCR))
+	add(i.RawBER > 0, "rawber=", small(i.RawBER))
 	return strings.Join(append(out, harmText(i)...), " ")
 }
 
@@ -285,6 +290,15 @@ func (s *Set) Text() string {
 		out = append(out, "cbfc=limit:"+sizeText(*s.Limit))
 	}
 	return strings.Join(out, " ")
+}
+
+// small writes a small probability as people do: 1e-7, 0.0002 as 2e-4.
+func small(v float64) string {
+	if v >= 1e-2 {
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	digits, exp, _ := strings.Cut(strconv.FormatFloat(v, 'e', -1, 64), "e-")
+	return digits + "e-" + strings.TrimLeft(exp, "0")
 }
 
 func percent(v float64) string { return strconv.FormatFloat(v*100, 'g', 6, 64) + "%" }

@@ -26,8 +26,8 @@ func TestWordsAreReadAndWritten(t *testing.T) {
 		"burst=r:25%,p:1%,bad:50%": {link.Impair{Burst: link.Burst{ToBad: 0.01, ToGood: 0.25, LossBad: 0.5}}, "burst=p:1%,r:25%,bad:50%"},
 		"burst=p:1%,r:25%,bad:100%,good:0.5%": {link.Impair{Burst: link.Burst{ToBad: 0.01, ToGood: 0.25, LossBad: 1, LossGood: 0.005}},
 			"burst=p:1%,r:25%,good:0.5%"},
-		"ber=1e-7":                     {link.Impair{BER: 1e-7}, "ber=1e-07"},
-		"ucr=1e-6 rawber=2e-4":         {link.Impair{UCR: 1e-6, RawBER: 2e-4}, "ucr=1e-06 rawber=0.0002"},
+		"ber=1e-7":                     {link.Impair{BER: 1e-7}, "ber=1e-7"},
+		"ucr=1e-6 rawber=2e-4":         {link.Impair{UCR: 1e-6, RawBER: 2e-4}, "ucr=1e-6 rawber=2e-4"},
 		"ucr=100% rawber=off":          {link.Impair{UCR: 1}, "ucr=1"},
 		"duplicate=0.1%":               {link.Impair{Duplicate: 0.001}, ""},
 		"reorder=1%":                   {link.Impair{Reorder: 0.01}, ""},
@@ -137,6 +137,9 @@ func FuzzSettings(f *testing.F) {
 	for _, s := range settings() {
 		f.Add(s.example)
 	}
+	for _, w := range []string{"exact=5:duplicate,10-19:corrupt-payload,1r:corrupt", "corrupt=1%,payload,3bits poison=0.1%", "setloss=100%,nack,cf ccloss=5%", "llr=reinit ucr=1e-6 rawber=2e-4", "cbfc=limit:64KiB"} {
+		f.Add(w)
+	}
 	f.Add("rate=1e400% loss=1e-300")
 	f.Add("burst=p:1%,r:25%,bad:NaN%")
 	f.Fuzz(func(t *testing.T, s string) {
@@ -145,7 +148,8 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		i := set.over(link.Impair{}, 400e9)
-		for _, v := range []float64{i.Loss, i.BER, i.UCR, i.RawBER, i.Duplicate, i.Reorder, i.Rate, i.Burst.ToBad, i.Burst.ToGood, i.Burst.LossBad, i.Burst.LossGood} {
+		for _, v := range []float64{i.Loss, i.BER, i.UCR, i.RawBER, i.Duplicate, i.Reorder, i.Rate, i.Burst.ToBad, i.Burst.ToGood, i.Burst.LossBad, i.Burst.LossGood,
+			i.Corrupt.Share, i.Poison, i.SetLoss.Share, i.CCLoss} {
 			if !(v >= 0 && v <= 1) {
 				t.Fatalf("%q gave %+v", s, i)
 			}
@@ -153,8 +157,12 @@ func FuzzSettings(f *testing.F) {
 		if i.Delay < 0 || i.Jitter < 0 || i.ReorderBy < 0 {
 			t.Fatalf("%q gave %+v", s, i)
 		}
-		if _, err := ParseSettings(strings.Fields(Text(&i))); err != nil {
+		again, err := ParseSettings(strings.Fields(Text(&i)))
+		if err != nil {
 			t.Fatalf("%q is written %q: %v", s, Text(&i), err)
+		}
+		if j := again.over(link.Impair{}, 400e9); j.Exact != i.Exact || j.Corrupt.Region != i.Corrupt.Region || max(j.Corrupt.Bits, 1) != max(i.Corrupt.Bits, 1) || j.SetLoss.Kinds != i.SetLoss.Kinds {
+			t.Fatalf("%q is written %q", s, Text(&i))
 		}
 	})
 }
@@ -193,6 +201,20 @@ func TestLLRIsOfBothDirections(t *testing.T) {
 			if c.Retry != nil && c.Retry.LLR != nil {
 				t.Error("LLR is on again after it was taken back")
 			}
+		}
+	}
+}
+
+// TestHintsSayOffOnce looks at what is said of values that are none.
+func TestHintsSayOffOnce(t *testing.T) {
+	for word, hint := range map[string]string{"llr=foo": "write llr=on, llr=off or llr=reinit", "ber=2": "write ber=1e-7 (up to 0.5), or ber=off", "ber=": "write ber=1e-7 (up to 0.5), or ber=off"} {
+		if _, err := ParseSettings([]string{word}); err == nil || err.(*Error).Hint != hint {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+	for v, want := range map[float64]string{1e-7: "1e-7", 2.5e-4: "2.5e-4", 0.01: "0.01", 0.5: "0.5", 1: "1", 1e-12: "1e-12", 1.5e-10: "1.5e-10"} {
+		if got := small(v); got != want {
+			t.Errorf("%g: %s, want %s", v, got, want)
 		}
 	}
 }

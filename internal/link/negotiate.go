@@ -28,3 +28,7 @@ func (p *Port) Agreed(now vt.Time, theirs *cbfc.Profile) {
 
 // forgets says whether the run before leaves no link layer retry to this one.
 func (p *Port) forgets() bool { return p.cfg.Negotiated || p.llr.tx.Stopped() }
+
+// ExpectSets says that SetLLR or SetCBFC is to come: from now on Lookahead has it in mind. It must be called at both ends before any node can be at
+// the time of the change.
+func (p *Port) ExpectSets() { p.sets = true }

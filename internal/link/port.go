@@ -172,10 +172,6 @@ func (p *Port) Lookahead() time.Duration {
 	return p.cfg.Delay + time.Duration(LinePs(60, p.cfg.Rate)/1000)
 }
 
-// ExpectSets says that SetLLR or SetCBFC is to come: from now on Lookahead has it in mind. It must be called at both ends before any node can be at
-// the time of the change.
-func (p *Port) ExpectSets() { p.sets = true }
-
 // Offer queues the frame in queue q, or drops it when the queue is full.
 func (p *Port) Offer(now vt.Time, q int, f *Frame) {
 	if p.Up() && p.sched.q[q].bytes+int64(len(f.B)) > p.cfg.Queue {

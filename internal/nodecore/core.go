@@ -15,7 +15,6 @@ import (
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/engine"
 	"github.com/uetlab/uetlab/internal/link"
-	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/switchd"
 	"github.com/uetlab/uetlab/wire"
@@ -295,114 +294,6 @@ func (n *Node) routes(groups []ctl.RouteGroup) ([]switchd.Route, error) {
 		}
 	}
 	return routes, nil
-}
-
-// Change schedules a change; it must lie ahead of the node's horizon.
-func (n *Node) Change(c ctl.Change) error {
-	isRoutes, isSwitch := c.Routes != nil, c.Switch != nil
-	if (isRoutes || isSwitch) && n.Switch == nil || !isRoutes && !isSwitch && (c.Port < 0 || c.Port >= len(n.Ports)) {
-		return fmt.Errorf("change at %v: not one for this node", c.At)
-	}
-	routes, err := n.routes(c.Routes)
-	if err != nil {
-		return fmt.Errorf("change at %v: %w", c.At, err)
-	}
-	if isSwitch {
-		if err := c.Switch.Validate(len(n.Ports)); err != nil {
-			return fmt.Errorf("change at %v: %w", c.At, err)
-		}
-	}
-	if c.Retry != nil {
-		if c.Retry.LLR != nil {
-			if err := c.Retry.LLR.Validate(); err != nil {
-				return fmt.Errorf("change at %v: %w", c.At, err)
-			}
-		}
-		if n.plain[c.Port] {
-			return nil
-		}
-		n.ExpectLLR(c.Port, c.At)
-	}
-	if c.ReInit != nil && !n.plain[c.Port] {
-		n.reInits[reInit{c.At, c.Port}] = *c.ReInit
-	}
-	if c.Wish != nil {
-		if n.plain[c.Port] {
-			return nil
-		}
-		if err := n.checkWish(c.Port, c.Wish); err != nil {
-			return fmt.Errorf("change at %v: %w", c.At, err)
-		}
-		n.ExpectLLR(c.Port, c.At)
-	}
-	if c.Credit != nil {
-		if n.plain[c.Port] {
-			return nil
-		}
-		if s := c.Credit.CBFC; s != nil {
-			if err := cbfc.CheckProfile(&s.Profile, n.Ports[c.Port].Config().MTU+ethAndTag); err != nil {
-				return fmt.Errorf("change at %v: %w", c.At, err)
-			}
-			n.Ports[c.Port].ExpectSets()
-		}
-	}
-	n.Node.Change(c.At, func(now vt.Time) {
-		if isSwitch {
-			if err := n.Switch.Configure(now, *c.Switch); err != nil {
-				panic(err) // Validate has seen them
-			}
-			if n.lldp != nil {
-				n.lldp.describe(now)
-			}
-		}
-		if isRoutes {
-			n.Switch.SetRoutes(routes)
-		}
-		if isRoutes || isSwitch {
-			return
-		}
-		p := n.Ports[c.Port]
-		if c.RxDown != nil {
-			p.SetRxDown(now, *c.RxDown)
-		}
-		if c.Impair != nil {
-			p.SetImpair(now, *c.Impair)
-			if n.lldp != nil {
-				n.lldp.linkChanged(now, c.Port)
-			}
-			if n.Switch != nil {
-				n.Switch.LinksChanged()
-			}
-		}
-		if c.Credit != nil {
-			p.SetCBFC(now, c.Credit.CBFC)
-		}
-		if k := (reInit{now, c.Port}); c.ReInit != nil && n.reInits[k] {
-			p.ReInitLLR(now)
-			delete(n.reInits, k)
-		}
-		if c.Retry != nil {
-			if err := p.SetLLR(now, c.Retry.LLR); err != nil {
-				panic(err) // Validate has seen it
-			}
-		}
-		if n.lldp == nil {
-			return
-		}
-		if c.Wish != nil {
-			n.lldp.setWish(now, c.Port, c.Wish)
-		}
-		if c.Retry != nil || c.Credit != nil {
-			n.lldp.configured(now, c.Port, c.Retry, c.Credit)
-		}
-	})
-	return nil
-}
-
-// reInit is a handshake that LLR of a port is to begin.
-type reInit struct {
-	at   vt.Time
-	port int
 }
 
 // Peers describes the far ends of a node's ports, and whether each speaks the trailer.

@@ -1,6 +1,7 @@
 package nodecore
 
 import (
+	"cmp"
 	"math/bits"
 
 	"github.com/uetlab/uetlab/fabric/topology"
@@ -25,13 +26,14 @@ func (n *Node) Credits(now vt.Time) []ctl.Credits {
 		}
 		for m := p.Lossless; m != 0; m &= m - 1 {
 			vc := bits.TrailingZeros32(m)
-			d := ctl.Credits{Port: q.Name, VC: vc, Class: topology.QueueName(vc), State: cbfc.Off, Limit: limits[vc]}
+			d := ctl.Credits{Port: q.Name, VC: vc, Class: topology.QueueName(vc), State: cbfc.Off, Limit: limits[vc]} // of the topology, where nothing is sent by it
 			if p.Method == wire.CBFCTotal {
 				d.Limit, d.Shared = p.Total, true
 			}
 			if tx != nil {
 				a, b := tx.VC(now, vc), rx.VC(vc)
 				d.State, d.Used, d.Peak, d.Consumed, d.Freed, d.BlockedNs, d.Watchdogs = tx.State(vc), a.Used, a.Peak, a.Consumed, a.Freed, int64(a.Blocked), a.Watchdogs
+				d.Limit = cmp.Or(tx.Total(), a.Limit, d.Limit)
 				d.Receives, d.RxHeld, d.RxPeak, d.RxConsumed, d.RxFreed = rx.On()>>vc&1 != 0, rx.Stays(vc), b.Peak, b.Consumed, b.Freed
 			}
 			list = append(list, d)

@@ -49,7 +49,7 @@ func (n *Node) StartRun(r ctl.Run) error {
 		return err
 	}
 	before := n.Mark()
-	n.Node.Change(r.At, func(now vt.Time) {
+	n.BeginAt(r.At, func(now vt.Time) {
 		n.part = nil
 		n.closeOthers(now, p)
 		if change != nil {
@@ -58,6 +58,7 @@ func (n *Node) StartRun(r ctl.Run) error {
 		if !r.Warm {
 			n.DropArrivals(before)
 			n.Node.StartRun(now, r.Seed)
+			n.forgetRetry()
 			if n.AfterReset != nil {
 				n.AfterReset(now)
 			}
@@ -80,6 +81,15 @@ func (n *Node) StartRun(r ctl.Run) error {
 		}
 	})
 	return nil
+}
+
+// forgetRetry has ports without link layer retry be as if they never had any: it would show in when pauses and credits are read.
+func (n *Node) forgetRetry() {
+	for i, p := range n.Ports {
+		if n.cfg.Node.Ports[i].LLR == nil && p.LLR() == nil && (n.lldp == nil || !n.lldp.ports[i].wish.LLR) {
+			n.ForgetLLR(i)
+		}
+	}
 }
 
 // closeOthers closes the endpoints of ranks of the run before that the next run does not open anew.

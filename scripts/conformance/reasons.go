@@ -5,6 +5,4 @@ var reasons = map[string]string{
 	"INC": "in-network collectives",
 
 	"G14": "shown by bytes in flight of a fixed window, not with congestion control on",
-
-	"ECN-04": "waits for receiver credit (RCCC)",
 }

@@ -425,6 +425,14 @@ func (s *Sender) Deadline(now vt.Time) vt.Time {
 // Used is how many credits are out on all channels.
 func (s *Sender) Used() uint32 { return s.used }
 
+// Total is how many credits the receiver has announced for all channels together, 0 unless they share them.
+func (s *Sender) Total() uint32 {
+	if !s.total {
+		return 0
+	}
+	return s.limit
+}
+
 // VC tells of a channel.
 func (s *Sender) VC(now vt.Time, vc int) VCStats {
 	v := &s.vc[vc]
