@@ -395,7 +395,7 @@ func creditsOf(t *testing.T, seed uint64) (c *channelLine, removal bool) {
 		}
 		c.thaw(0xFF)
 	})
-	c.run(6 * ms)
+	c.run(12 * ms)
 	c.conserved(true)
 	all, came := 0, 0
 	for vc := range limits {
@@ -428,5 +428,85 @@ func TestCBFCWatchdogCountsChannels(t *testing.T) {
 	tx := c.ends[0].p.crd.tx
 	if a, b := tx.VC(c.now, 1), tx.VC(c.now, 2); a.Watchdogs != 1 || b.Watchdogs != 0 || c.ends[0].p.C.CBFC()[cbfc.Watchdogs] != 1 {
 		t.Errorf("channels %+v and %+v", a, b)
+	}
+}
+
+// TestCreditsWakeUpAfterAFarewell has what a port has to tell wait for a busy line until the far end's farewell takes it back: the port still tells in time what it has
+// used, without which credits of lost frames do not come back and what waits would wait for ever.
+func TestCreditsWakeUpAfterAFarewell(t *testing.T) {
+	c := newChannelLine(t, nil, channels(0, map[uint8]uint32{1: 40}), 500*time.Nanosecond)
+	lost := 0
+	c.meddle = func(from int, f *Frame) []*Frame {
+		if from == 0 && lost < 5 && c.ends[0].p.crd.sends.VC(f.B) == 1 {
+			lost++
+			return drop(f)
+		}
+		return []*Frame{f}
+	}
+	c.ends[0].p.SetImpair(0, Impair{Rate: 0.001})
+	c.offer(1, 6, 1000)
+	f := c.frame(0, 1000, false)
+	f.B[15] = 10 << 2
+	c.ends[1].p.Offer(0, 1, f)
+	c.remove(100)
+	c.run(20 * us)
+	if c.ends[0].p.crd.rx.On() != 0 || c.ends[0].p.C.CBFC()[cbfc.CFTx] != 0 {
+		t.Fatal("no farewell has come in time")
+	}
+	c.run(ms)
+	if c.came[1] != 1 || c.ends[0].p.crd.tx.On() != 0 {
+		t.Errorf("%d frames came after %d were lost, %d wait", c.came[1], lost, c.ends[0].p.QueueLen())
+	}
+}
+
+// TestCreditsOfWhatIsGivenUpAreToldAtOnce turns LLR off and on again while frames wait for an ACK: these are given up, and their credits do not wait for the next CC_Update.
+func TestCreditsOfWhatIsGivenUpAreToldAtOnce(t *testing.T) {
+	retry := testLLR()
+	c := newChannelLine(t, &retry, channels(0, map[uint8]uint32{1: 80}), 500*time.Nanosecond)
+	c.meddle = func(from int, f *Frame) []*Frame {
+		if from == 0 && c.now < 3*us {
+			return drop(f)
+		}
+		return []*Frame{f}
+	}
+	c.offer(1, 20, 1000)
+	for i, at := range []vt.Time{2 * us, 3 * us} {
+		c.at(at, func(now vt.Time) {
+			for _, e := range c.ends {
+				if err := e.p.SetLLR(now, []*llr.Config{nil, &retry}[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	c.run(50 * us)
+	if c.came[1] != 10 || c.ends[0].p.C.CBFC()[cbfc.CCTx] == 0 {
+		t.Errorf("%d of 10 frames that waited for credits came, %d CC_Updates", c.came[1], c.ends[0].p.C.CBFC()[cbfc.CCTx])
+	}
+}
+
+// TestCBFC14_LostFarewells loses all that a sender says of channels that it has removed: it says so once more as long as it hears of them.
+func TestCBFC14_LostFarewells(t *testing.T) {
+	for _, retry := range []*llr.Config{nil, new(testLLR())} {
+		c := newChannelLine(t, retry, channels(0, map[uint8]uint32{1: 80}), 500*time.Nanosecond)
+		c.loose = true
+		for i := range c.ends {
+			c.ends[i].p.SetImpair(0, Impair{CCLoss: 1})
+		}
+		c.offer(1, 20, 1000)
+		c.remove(us)
+		c.at(5*ms, func(now vt.Time) {
+			if c.ends[1].p.crd.rx.On() == 0 && retry == nil {
+				t.Error("a farewell has come")
+			}
+			for i := range c.ends {
+				c.ends[i].p.SetImpair(now, Impair{})
+			}
+			c.offer(1, 20, 1000)
+		})
+		c.run(40 * ms)
+		if on := c.ends[1].p.crd.rx.On(); on != 0 || c.pool.Out() != 0 || c.q.Next() != vt.Never {
+			t.Errorf("LLR %v: channels %#x are on, %d frames out, next %v", retry != nil, on, c.pool.Out(), c.q.Next())
+		}
 	}
 }

@@ -162,6 +162,7 @@ func (x *credits) takeSets(now vt.Time, body []byte) {
 			x.tx.CFUpdate(now, s)
 		}
 	}
+	x.follow(now)
 	x.p.Kick(now)
 }
 
@@ -199,9 +200,10 @@ func (x *credits) due(now vt.Time) bool {
 	return x.rx.Deadline(now) <= now || x.tx.Deadline(now) <= now
 }
 
-// follow has the port called when one of both sides has something to say.
+// follow has the port called when one of both sides has something to say. A call that is over is still noted as long as something waits for the line;
+// should that be taken back, it is no reason to go without another one.
 func (x *credits) follow(now vt.Time) {
-	if at := min(x.tx.Deadline(now), x.rx.Deadline(now)); at < x.armed {
+	if at := min(x.tx.Deadline(now), x.rx.Deadline(now)); at < x.armed || x.armed < now && at > now && at != vt.Never {
 		x.armed = at
 		x.p.host.LinkTimerAt(x.p.Index, at)
 	}

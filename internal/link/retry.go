@@ -21,7 +21,7 @@ type retry struct {
 	armed vt.Time // the earliest LinkTimer call that is under way, Never if none is
 	held  bool    // the link is down, but not for so long yet that what waits is dropped
 	since vt.Time // the scheduler is held up from then on, unarmed if it is not
-	waits int64   // ns for which it was before
+	waits int64   // ns for which it was before, and that are not counted yet
 }
 
 // poison is what a poisoned FCS differs by from the right one.
@@ -55,8 +55,7 @@ func (p *Port) SetLLR(now vt.Time, cfg *llr.Config) error {
 		return nil
 	}
 	if p.llr != nil {
-		p.forget(p.llr.tx.Start(now))
-		p.retried(now) // a link that was held up is down now
+		p.startOver(now) // a link that was held up is down now
 	}
 	p.makeLLR(*cfg)
 	p.llr.tx.Reset(0, p.seed)
@@ -105,7 +104,9 @@ func (p *Port) resetLLR(rng *rand.Rand) {
 	x.armed, x.held, x.since, x.waits = vt.Never, false, unarmed, 0
 	if off {
 		p.llr = nil
-		p.C.LLR()[llr.TxState], p.C.LLR()[llr.RingFrames] = uint64(llr.Off), 0
+		for _, c := range []llr.Counter{llr.TxState, llr.RxState, llr.RingFrames, llr.RingPeak, llr.RoundTrip} {
+			p.C.LLR()[c] = 0
+		}
 		return
 	}
 	x.tx.Reset(0, p.seed)
@@ -246,7 +247,8 @@ func (p *Port) nextRetry(now vt.Time) (f *Frame, wait bool) {
 	case !wait && x.since != unarmed:
 		x.waits += int64(now.Sub(x.since))
 		x.since = unarmed
-		p.C.LLR()[llr.TxBlocked] = uint64(x.waits / 1000)
+		p.C.LLR()[llr.TxBlocked] += uint64(x.waits / 1000)
+		x.waits %= 1000
 	}
 	return nil, wait
 }
@@ -405,6 +407,7 @@ func (p *Port) takeSets(now vt.Time, body []byte) {
 		case wire.CtlOSCFUpdate:
 			if p.crd != nil {
 				p.crd.tx.CFUpdate(now, s)
+				p.crd.follow(now)
 			}
 		}
 	}
@@ -422,11 +425,16 @@ func (p *Port) ReInitLLR(now vt.Time) {
 	if p.LLR() == nil {
 		return
 	}
+	p.startOver(now)
+	p.Kick(now)
+}
+
+// startOver begins a handshake. What waits for an ACK is given up, and its credits have to be told.
+func (p *Port) startOver(now vt.Time) {
 	gone := p.llr.tx.Start(now)
 	p.forget(gone)
 	if gone.N > 0 && p.crd != nil {
-		p.crd.force(now) // their credits are lost
+		p.crd.force(now)
 	}
 	p.retried(now)
-	p.Kick(now)
 }

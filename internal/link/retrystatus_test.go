@@ -1,6 +1,7 @@
 package link
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -141,4 +142,39 @@ func TestIneligibleFramesAreCounted(t *testing.T) {
 	}
 	l.run(ms)
 	l.want(1, map[llr.Counter]uint64{llr.RxPlain: 10, llr.RxPlainBad: 10, llr.RxOK: 0})
+}
+
+// TestCountersOverRuns: what counts goes on from run to run, and never falls; what tells of a state begins anew.
+func TestCountersOverRuns(t *testing.T) {
+	l := newRetry(t, func(c *llr.Config) { *c = testLLR2() })
+	last := uint64(0)
+	for run := range 3 {
+		l.offer(0, 100, 1000)
+		l.run(l.now + ms)
+		if n := l.c(0, llr.TxBlocked); n <= last {
+			t.Errorf("run %d: blocked for %d us, before it %d", run, n, last)
+		}
+		last = l.c(0, llr.TxBlocked)
+		for i, e := range l.ends {
+			e.p.cfg.Negotiated = run == 1 // nothing is left of a link's retry that the run is to negotiate
+			e.p.Reset(rand.New(rand.NewPCG(uint64(i), 7)))
+			e.p.Begin(l.now)
+		}
+		if run == 1 {
+			l.want(1, map[llr.Counter]uint64{llr.TxState: uint64(llr.Off), llr.RxState: uint64(llr.RXOff), llr.RoundTrip: 0})
+			for _, e := range l.ends {
+				e.p.cfg.Negotiated = false
+				if err := e.p.SetLLR(l.now, new(testLLR2())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// testLLR2 has so small a window that the scheduler is held up.
+func testLLR2() llr.Config {
+	c := testLLR()
+	c.Frames = 2
+	return c
 }

@@ -106,8 +106,12 @@ type Agent struct {
 	said []byte // its last frame's data unit
 
 	sendAt vt.Time // when the next frame is due
+	told   vt.Time // when the last one left
+	hasty  int     // frames since then, and before, that came sooner than usual because the neighbour is waited for
 	tokens int
 	refill vt.Time // when there is one more, while they are fewer than burst
+	urgent bool    // the neighbour may wait for the next frame
+	over   int     // frames that left without a token because of that
 }
 
 // New makes the agent of a port whose link is down.
@@ -130,7 +134,7 @@ func (a *Agent) SetLink(now vt.Time, up bool) {
 	}
 	a.up, a.sendAt = up, vt.Never
 	if up {
-		a.sendAt = now
+		a.sendAt, a.hasty = now, 0
 	}
 }
 
@@ -188,13 +192,16 @@ func (a *Agent) settle(now vt.Time) Change {
 	g := a.agree()
 	if g.LLR == a.agreed.LLR && g.CBFC == a.agreed.CBFC && g.PeerHeld == a.agreed.PeerHeld && g.PeerReady == a.agreed.PeerReady && sameCBFC(g.Tx, a.agreed.Tx) {
 		a.agreed = g
+		a.calm(now)
 		return 0
 	}
+	a.hasty = 0
 	if a.agreed.CBFC && !g.CBFC {
 		a.life = (a.life + 1) & wire.MaxLife
 	}
 	a.agreed = g
-	a.tell(now)
+	a.calm(now)
+	a.answer(now)
 	return AgreementChanged
 }
 
@@ -207,12 +214,15 @@ func (a *Agent) Deadline() vt.Time {
 	return at
 }
 
-// due is when the next frame may go.
+// due is when the next frame may go. One by which LLR or credits come or go, for which frames may be held at either end, hardly waits for a token.
 func (a *Agent) due() vt.Time {
-	if a.sendAt != vt.Never && a.tokens == 0 {
-		return max(a.sendAt, a.refill)
+	switch {
+	case a.sendAt == vt.Never || a.tokens > 0:
+		return a.sendAt
+	case a.urgent || a.waits():
+		return max(a.sendAt, min(a.refill, a.told.Add(spaced(a.over))))
 	}
-	return a.sendAt
+	return max(a.sendAt, a.refill)
 }
 
 // Advance brings the agent to now: it forgets a neighbour that has expired, and appends a frame to dst if one is due, which it says
@@ -232,10 +242,23 @@ func (a *Agent) Advance(now vt.Time, dst []byte) (frame []byte, ok bool, c Chang
 	if a.tokens == burst {
 		a.refill = now.Add(Every)
 	}
-	a.tokens--
-	a.sendAt = now.Add(Every)
+	a.spend()
+	a.told, a.sendAt = now, now.Add(a.pace())
 	a.C[Tx]++
 	return a.write(dst, TTL), true, c
+}
+
+// spend pays for a frame that leaves now. One that nobody waits for is a sign of calm.
+func (a *Agent) spend() {
+	pressing := a.urgent || a.waits()
+	a.urgent = false
+	switch {
+	case !pressing:
+		a.over = 0
+	case a.tokens == 0:
+		a.over++
+	}
+	a.tokens = max(0, a.tokens-1)
 }
 
 // Shutdown appends the frame that says good-bye; the link counts as down from now on.

@@ -41,7 +41,7 @@ func Follow(now vt.Time, c Change, was, is *Agreement, s *cbfc.Sender, r *cbfc.R
 	case !is.PeerReady:
 		s.Hold(now, allVCs)
 		return nil
-	case again || !was.PeerReady || was.Tx == nil:
+	case again || !was.PeerReady || was.Tx == nil || s.On() == 0: // or the neighbour has mended a profile that was of no use
 		s.Hold(now, allVCs)
 		if err := s.Attach(now, is.Tx, nil, frame); err != nil {
 			s.Release(allVCs)

@@ -129,3 +129,75 @@ func TestTextsAreFitForATerminal(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestLostFramesOfBringUp loses each frame of the agents, and each two, while credits come up, are given up by one end, and come up again: nothing waits for the next second. What is not lost
+// needs no frame more than before.
+func TestLostFramesOfBringUp(t *testing.T) {
+	frames := func(first, second int) int {
+		c := newCable(t, both, both)
+		n := 0
+		lose := func(p *port) func() bool {
+			return func() bool {
+				tx := int(p.a.C[Tx])
+				if tx == p.sent { // not the agent's
+					return false
+				}
+				p.sent = tx
+				n++
+				return n == first || n == second
+			}
+		}
+		for _, p := range []*port{c.a, c.b} {
+			p.sent = 0
+			p.lose = lose(p)
+		}
+		works := func(step string, on uint32) {
+			t.Helper()
+			c.forth(20 * time.Millisecond)
+			for _, p := range []*port{c.a, c.b} {
+				if p.s.On() != on || p.r.On() != on {
+					t.Errorf("frames %d and %d lost: %s: %s has %#x and %#x on, %+v", first, second, step, p.cfg.System, p.s.On(), p.r.On(), p.a.Agreement())
+				}
+			}
+		}
+		works("up", 1)
+		c.a.setWish(c.now, Wish{LLR: true})
+		works("given up", 0)
+		c.b.a.tokens, c.a.a.tokens = burst, burst
+		c.a.setWish(c.now, both)
+		works("up again", 1)
+		return n
+	}
+	all := frames(0, 0)
+	for i := 1; i <= all+2; i++ {
+		for j := i; j <= i+3; j++ {
+			if i > 1 || j > 2 { // who has heard nobody waits for nobody
+				frames(i, j)
+			}
+		}
+	}
+	t.Logf("%d frames", all)
+}
+
+// TestHeldFramesDoNotWaitForTokens has agents without tokens, after many changes of mind, bring credits up and down: the frames for which senders are held come soon nevertheless.
+func TestHeldFramesDoNotWaitForTokens(t *testing.T) {
+	c := newCable(t, both, both)
+	c.forth(20 * time.Millisecond)
+	c.a.a.tokens, c.b.a.tokens = 0, 0
+	c.a.setWish(c.now, Wish{LLR: true})
+	c.forth(time.Millisecond)
+	c.b.setWish(c.now, Wish{})
+	c.a.setWish(c.now, both)
+	c.forth(10 * time.Millisecond)
+	c.b.setWish(c.now, both)
+	c.forth(100 * time.Millisecond)
+	for _, p := range []*port{c.a, c.b} {
+		if g := p.a.Agreement(); !g.LLR || !g.PeerReady || p.s.On() != 1 || p.r.On() != 1 {
+			t.Errorf("%s: %+v, channels on %#x and %#x", p.cfg.System, g, p.s.On(), p.r.On())
+		}
+	}
+	c.forth(3 * time.Second) // calm
+	if c.a.a.over != 0 || c.b.a.over != 0 {
+		t.Errorf("%d and %d frames more than allowed", c.a.a.over, c.b.a.over)
+	}
+}

@@ -41,6 +41,7 @@ func (a *Agent) Receive(now vt.Time, frame []byte) Change {
 	unit := frame[wire.EthLen:]
 	if a.peer != nil && bytes.Equal(unit, a.said) {
 		a.C[Rx]++
+		a.again(now)
 		a.hear(now)
 		return 0
 	}
@@ -101,7 +102,7 @@ func (a *Agent) learn(now vt.Time, list []wire.TLV, unit []byte) (c Change) {
 	a.peer, a.said = n, append(a.said[:0], unit...)
 	a.hear(now)
 	if c&(NeighbourNew|CreditsRestart) != 0 {
-		a.tell(now)
+		a.answer(now)
 	}
 	return c | a.settle(now)
 }

@@ -69,7 +69,7 @@ func (n *Node) checkWish(port int, w *ctl.Wish) error {
 	case w.CBFC && q.CBFC == nil:
 		return fmt.Errorf("port %s has no credits", q.Name)
 	case w.CBFC:
-		if err := cbfc.CheckProfile(topology.Announced(q.CBFC, w.Limit), q.MTU); err != nil {
+		if err := cbfc.CheckProfile(topology.Announced(q.CBFC, w.Limit), q.MTU+ethAndTag); err != nil {
 			return err
 		}
 	}

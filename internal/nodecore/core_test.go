@@ -9,6 +9,7 @@ import (
 	"github.com/uetlab/uetlab/fabric/topology"
 	"github.com/uetlab/uetlab/internal/ctl"
 	"github.com/uetlab/uetlab/internal/link"
+	"github.com/uetlab/uetlab/internal/link/cbfc"
 	"github.com/uetlab/uetlab/internal/vt"
 	"github.com/uetlab/uetlab/wire"
 	"github.com/uetlab/uetlab/workload"
@@ -287,6 +288,21 @@ func TestGroupsJoinWhatSharesPorts(t *testing.T) {
 		}
 		if n != len(routes) {
 			t.Errorf("node %d: %d prefixes in groups, %d routes", id, n, len(routes))
+		}
+	}
+}
+
+// TestCreditsThatAreTooFew has a channel get less room than its longest frame, with Ethernet header and tag, takes: the change is refused before it is scheduled.
+func TestCreditsThatAreTooFew(t *testing.T) {
+	p := plan(t, "pair")
+	n, _ := make1(t, p, 0)
+	mtu := p.Nodes[0].Ports[0].MTU
+	for least, ok := range map[int]bool{mtu + ethAndTag: true, mtu: false} {
+		s := &cbfc.Setup{Profile: cbfc.Profile{CreditSize: 32, Lossless: 1, Method: wire.CBFCPerVC, VCs: []wire.CBFCVC{{Map: wire.VCMapDSCP}}}}
+		s.Fill()
+		s.Profile.VCs[0].Limit = cbfc.CellOf(&s.Profile).Credits(least)
+		if err := n.Change(over(t, ctl.Change{At: 1, Credit: &ctl.Credit{CBFC: s}})); (err == nil) != ok {
+			t.Errorf("room for %d bytes: %v", least, err)
 		}
 	}
 }

@@ -80,6 +80,7 @@ func (b *neighbours) begin(now vt.Time) {
 	for i := range b.ports {
 		if p := &b.ports[i]; p.cfg.System != "" {
 			p.agent, p.armed = lldp.New(p.cfg), vt.Never
+			p.changed, p.problem = false, ""
 			p.agent.SetLink(now, b.n.Ports[i].Up())
 			p.agent.Describe(now, b.n.about())
 			p.agent.SetWish(now, p.wish) // nobody is known yet to agree with

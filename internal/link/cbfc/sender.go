@@ -314,8 +314,11 @@ func (s *Sender) CFUpdate(now vt.Time, c wire.CtlOS) bool {
 func (s *Sender) freed(now vt.Time, e wire.CFEntry) {
 	vc := int(e.VC)
 	if (s.on|s.draining)&mask(vc) == 0 {
-		if s.gone&mask(vc) == 0 {
+		if at := now.Add(s.cfg.CCEvery); s.gone&mask(vc) == 0 {
 			s.C[CFOff]++
+		} else if at < s.ccAt { // no farewell has been heard yet: once more
+			s.farewells = min(s.farewells+1, farewells)
+			s.ccAt = at
 		}
 		return
 	}
@@ -332,7 +335,7 @@ func (s *Sender) freed(now vt.Time, e wire.CFEntry) {
 // Force has a CC_Update sent at once: after a link has come back, say, as the first frame.
 func (s *Sender) Force(now vt.Time) {
 	s.ccFor = s.halves()
-	if s.ccFor != 0 {
+	if s.on|s.draining != 0 { // farewells go on as they would
 		s.arm(now)
 	}
 }
@@ -369,6 +372,9 @@ func (s *Sender) CCUpdate(now vt.Time, dst []byte, to, from wire.MAC) ([]byte, b
 			s.farewells = max(0, s.farewells-1)
 			s.ccFor |= s.halves()
 			s.arm(now)
+			if s.on|s.draining == 0 { // a line may be sick for longer than a few of them take
+				s.ccAt = now.Add(s.cfg.CCEvery << min(farewells-s.farewells, 4))
+			}
 		}
 	}
 	if s.ccFor == 0 {
