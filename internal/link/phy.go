@@ -366,10 +366,16 @@ func (c *codewords) spoil(d *damage, x *extent) {
 	}
 }
 
-// PHY gives the statistics of the direction that begins here, at now or when the last frame ends that has been sent.
+// PHY gives the statistics of the direction that begins here, at now or when the last frame ends that has been sent: of groups that have
+// passed whole, since more frames may lie in the one that has not.
 func (p *Port) PHY(now vt.Time) PHY {
 	c := *p.phy
-	e := c.after(now, p.freePs)
+	e := max(c.group(c.end(now, p.freePs)), c.from)
+	for _, g := range c.hit {
+		if g > e && c.lost > 0 {
+			c.lost--
+		}
+	}
 	c.advance(e)
 	s := c.sum(e)
 	s.Up, s.Interleave, s.CodewordNs = !p.imp.Down, int(c.inter), phy.PayloadBits*1e9/float64(c.rate)

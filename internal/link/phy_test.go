@@ -157,6 +157,8 @@ func TestCodewordsHitPreamblesAndOrderedSets(t *testing.T) {
 
 // TestPHYReadingChangesNothing reads at random moments and goes on as if nobody had; totals never fall.
 func TestPHYReadingChangesNothing(t *testing.T) {
+	seed := rand.Uint64()
+	moments := rand.New(rand.NewPCG(seed, 0))
 	for _, imp := range []Impair{{UCR: 1e-3}, {UCR: 0.3}, {RawBER: 2e-3}, {BER: 1e-5}, {}} {
 		run := func(read bool) (PHY, Counters) {
 			l := newLine(t, nil, time.Microsecond)
@@ -171,13 +173,13 @@ func TestPHYReadingChangesNothing(t *testing.T) {
 					end += 100 * ms
 				}
 				for l.now < end {
-					l.run(min(end, l.now+vt.Time(rand.Int64N(max(2, int64(end-l.now))))+1))
+					l.run(min(end, l.now+vt.Time(moments.Int64N(max(2, int64(end-l.now))))+1))
 					if read {
 						s := p.PHY(l.now)
 						sums(t, s)
 						for k := range s.Histogram {
 							if s.Histogram[k] < last.Histogram[k] {
-								t.Fatalf("%+v: histogram falls at %d: %v, %v", imp, k, last.Histogram, s.Histogram)
+								t.Fatalf("seed %d: %+v: histogram falls at %d: %v, %v", seed, imp, k, last.Histogram, s.Histogram)
 							}
 						}
 						last = s
@@ -189,7 +191,7 @@ func TestPHYReadingChangesNothing(t *testing.T) {
 		s1, c1 := run(false)
 		s2, c2 := run(true)
 		if s1 != s2 || c1 != c2 {
-			t.Errorf("%+v: reading changes it:\n%+v\n%+v", imp, s1, s2)
+			t.Errorf("seed %d: %+v: reading changes it:\n%+v\n%+v", seed, imp, s1, s2)
 		}
 	}
 }
