@@ -87,6 +87,7 @@ const (
 	napAfter   = 20 * time.Millisecond  // no progress for so long: the loop sleeps between sweeps
 	nap        = 50 * time.Microsecond  // that sleep
 	restNap    = time.Millisecond       // the same in a lab that rests
+	restLong   = 2 * time.Second        // the same at the limit: the message that a new segment brings may have been used up
 	lostAfter  = 200 * time.Millisecond // a neighbour's frames are missing for so long: they were dropped
 	roomAfter  = 10 * time.Second       // a neighbour takes no frames for so long: it will not
 	deadAfter  = 3 * time.Second        // a heartbeat is missing for so long: the daemon is dead
@@ -374,6 +375,7 @@ func (l *loop) run() error {
 			if err := errors.Join(l.block(redial), l.look()); err != nil {
 				return err
 			}
+			read = false // a message that came meanwhile may have been that of a new segment
 		}
 		progress := false
 		if l.seg.Flags&clock.Real != 0 {
@@ -406,7 +408,7 @@ func (l *loop) wait() error {
 	}
 	resting := l.seg.Flags&clock.Rest != 0
 	if resting && l.horizon >= l.seg.Limit && l.idle.tries > 2 {
-		return l.block(-1)
+		return l.block(restLong)
 	}
 	if resting && l.idle.tries > 4 { // nobody waits for what a lab at rest does: others need not find us awake
 		l.missing()
