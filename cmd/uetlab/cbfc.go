@@ -19,19 +19,7 @@ func cbfcCommand() *cli.Command {
 		flags:    labFlags(watchFlag()), run: runCBFC}.command()
 }
 
-func runCBFC(c *call) error {
-	cl, d, err := c.client()
-	if err != nil {
-		return err
-	}
-	return c.watch(func() (func() error, error) {
-		list, err := cl.Credits(c.ctx, c.args...)
-		if err != nil {
-			return nil, explain(d, err)
-		}
-		return func() error { return c.printCredits(list) }, nil
-	})
-}
+func runCBFC(c *call) error { return watchLinks(c, (*api.Client).Credits, c.printCredits) }
 
 func (c *call) printCredits(list []api.Credits) error {
 	if c.String("format") == formatTable && len(list) == 0 {

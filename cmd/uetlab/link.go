@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -182,6 +183,21 @@ func (c *call) script(s api.FaultScript) error {
 		}
 		t.add(r.When, from, rel, r.Changes, last, routesAt(r.RoutesAtNs))
 		return t
+	})
+}
+
+// watchLinks prints what is known of the links that the arguments mean, of all without one, again and again with --watch.
+func watchLinks[T any](c *call, ask func(cl *api.Client, ctx context.Context, links ...string) ([]T, error), print func(list []T) error) error {
+	cl, d, err := c.client()
+	if err != nil {
+		return err
+	}
+	return c.watch(func() (func() error, error) {
+		list, err := ask(cl, c.ctx, c.args...)
+		if err != nil {
+			return nil, explain(d, err)
+		}
+		return func() error { return print(list) }, nil
 	})
 }
 

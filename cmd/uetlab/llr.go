@@ -36,19 +36,7 @@ func runReInit(c *call) error {
 	return c.change(c.args, api.LinkChange{Op: api.LinkOpSet, Set: faults.Set{ReInit: &again}})
 }
 
-func runLLR(c *call) error {
-	cl, d, err := c.client()
-	if err != nil {
-		return err
-	}
-	return c.watch(func() (func() error, error) {
-		list, err := cl.LLR(c.ctx, c.args...)
-		if err != nil {
-			return nil, explain(d, err)
-		}
-		return func() error { return c.printLLR(list) }, nil
-	})
-}
+func runLLR(c *call) error { return watchLinks(c, (*api.Client).LLR, c.printLLR) }
 
 func (c *call) printLLR(list []api.LLR) error {
 	if c.String("format") != formatTable {

@@ -20,19 +20,7 @@ func phyCommand() *cli.Command {
 		flags:    labFlags(&cli.BoolFlag{Name: "detail", Usage: "codewords by wrong symbols, as a chart"}, watchFlag()), run: runPHY}.command()
 }
 
-func runPHY(c *call) error {
-	cl, d, err := c.client()
-	if err != nil {
-		return err
-	}
-	return c.watch(func() (func() error, error) {
-		list, err := cl.PHY(c.ctx, c.args...)
-		if err != nil {
-			return nil, explain(d, err)
-		}
-		return func() error { return c.printPHY(list) }, nil
-	})
-}
+func runPHY(c *call) error { return watchLinks(c, (*api.Client).PHY, c.printPHY) }
 
 func (c *call) printPHY(list []api.PHY) error {
 	if err := c.render(list, func() table { return phyTable(list) }); err != nil {

@@ -34,10 +34,7 @@ func (d *Daemon) creditRoutes(m *http.ServeMux) {
 
 // credits asks nodes for their channels.
 func (d *Daemon) credits(ctx context.Context, nodes []*node, wait time.Duration) [][]ctl.Credits {
-	return askAll(ctx, d, wait, nodes, func(ctx context.Context, n *node) (list []ctl.Credits, err error) {
-		err = d.fetch(ctx, n, "cbfc", &list)
-		return list, err
-	})
+	return fetchAll[ctl.Credits](ctx, d, wait, nodes, "cbfc")
 }
 
 // withCredits are those of some links that the topology has credits for.

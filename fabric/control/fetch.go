@@ -60,3 +60,11 @@ func askAll[T any](ctx context.Context, d *Daemon, wait time.Duration, nodes []*
 	wg.Wait()
 	return answers
 }
+
+// fetchAll fetches a list of one kind from nodes at once, as askAll asks.
+func fetchAll[T any](ctx context.Context, d *Daemon, wait time.Duration, nodes []*node, kind string) [][]T {
+	return askAll(ctx, d, wait, nodes, func(ctx context.Context, n *node) (list []T, err error) {
+		err = d.fetch(ctx, n, kind, &list)
+		return list, err
+	})
+}

@@ -41,10 +41,7 @@ func (d *Daemon) neighbours(ctx context.Context, name string) ([]api.LLDP, error
 
 // agentPorts asks nodes for their ports with LLDP.
 func (d *Daemon) agentPorts(ctx context.Context, nodes []*node, wait time.Duration) [][]ctl.LLDPPort {
-	return askAll(ctx, d, wait, nodes, func(ctx context.Context, n *node) (p []ctl.LLDPPort, err error) {
-		err = d.fetch(ctx, n, "lldp", &p)
-		return p, err
-	})
+	return fetchAll[ctl.LLDPPort](ctx, d, wait, nodes, "lldp")
 }
 
 // tellMistakes makes an event of each port that hears somebody else than before, if that is not who the topology says, or is again. Ports that

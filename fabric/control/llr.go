@@ -23,10 +23,7 @@ func (d *Daemon) llrRoutes(m *http.ServeMux) {
 
 // llr asks the nodes at links for their ports with link layer retry.
 func (d *Daemon) llr(ctx context.Context, links []int, wait time.Duration) [][]ctl.LLRPort {
-	return askAll(ctx, d, wait, d.livingAt(links), func(ctx context.Context, n *node) (p []ctl.LLRPort, err error) {
-		err = d.fetch(ctx, n, "llr", &p)
-		return p, err
-	})
+	return fetchAll[ctl.LLRPort](ctx, d, wait, d.livingAt(links), "llr")
 }
 
 // joinLLR puts together what both ends of each direction of links know; lists are by node.

@@ -26,10 +26,7 @@ func (d *Daemon) phyRoutes(m *http.ServeMux) {
 
 // phy asks the nodes at links for the physical layer of their ports.
 func (d *Daemon) phy(ctx context.Context, links []int, wait time.Duration) [][]ctl.PHYPort {
-	return askAll(ctx, d, wait, d.livingAt(links), func(ctx context.Context, n *node) (p []ctl.PHYPort, err error) {
-		err = d.fetch(ctx, n, "phy", &p)
-		return p, err
-	})
+	return fetchAll[ctl.PHYPort](ctx, d, wait, d.livingAt(links), "phy")
 }
 
 // joinPHY puts together what both ends of each direction of links know; lists are by node and port. A far end that does not answer has counted nothing.

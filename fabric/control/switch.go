@@ -240,10 +240,7 @@ func (d *Daemon) liveSwitch(ctx context.Context, n *node) (*switchd.Status, erro
 
 // queues asks all nodes of the fabric at once for their queues, by node; nil is one that does not answer.
 func (d *Daemon) queues(ctx context.Context, wait time.Duration) [][]ctl.Queue {
-	return askAll(ctx, d, wait, d.living(d.takesPart), func(ctx context.Context, n *node) (q []ctl.Queue, err error) {
-		err = d.fetch(ctx, n, "queues", &q)
-		return q, err
-	})
+	return fetchAll[ctl.Queue](ctx, d, wait, d.living(d.takesPart), "queues")
 }
 
 // congestion gives what the queues did in a run, and says in an event for each switch how much of it there was.
